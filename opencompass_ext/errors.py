@@ -1,0 +1,66 @@
+"""The errors a user can meet, and the exit code each leads to.
+
+Every error here is the user's to mend, so its text says what was expected, what came, where, and
+what to do. Anything else that is raised is a bug and keeps its traceback.
+
+    OpenCompassExtError
+    ├── ConfigError              a config, a flag or a name in them        exit code 2
+    ├── DataError                a data file, or a row of it               the task fails, 1
+    ├── ModelError               weights, tokenizer, device                the task fails, 1
+    ├── MissingDependencyError   an optional package is not installed      the task fails, 1
+    └── PredictionsError         a predictions file that cannot be used    the task fails, 1
+"""
+
+from __future__ import annotations
+
+
+class OpenCompassExtError(Exception):
+    """Base of all errors that are the user's to mend."""
+
+
+class ConfigError(OpenCompassExtError):
+    """A config file, a command-line flag, or a name used in one of them is wrong."""
+
+
+class DataError(OpenCompassExtError):
+    """A data file, or one row of it, is not what the dataset expects."""
+
+
+class ModelError(OpenCompassExtError):
+    """A model, its tokenizer or its device cannot be used as asked."""
+
+
+class MissingDependencyError(OpenCompassExtError):
+    """An optional package is needed and not installed.
+
+    Example:
+        >>> print(MissingDependencyError("peft", needed_for="peft_path", extra="peft"))
+        'peft_path' needs the package 'peft', which is not installed: pip install "opencompass_ext[peft]"
+    """
+
+    def __init__(self, package: str, *, needed_for: str, extra: str) -> None:
+        super().__init__(
+            f"{needed_for!r} needs the package {package!r}, which is not installed: "
+            f'pip install "opencompass_ext[{extra}]"'
+        )
+
+
+class PredictionsError(OpenCompassExtError):
+    """A predictions file is missing, incomplete, or lacks a column the evaluator asks for."""
+
+
+def did_you_mean(name: str, known: list[str] | tuple[str, ...]) -> str:
+    """Return a sentence part that offers the names nearest to ``name``, or lists all of them.
+
+    Example:
+        >>> did_you_mean("NaivePartitoner", ["NaivePartitioner", "SizePartitioner"])
+        "did you mean 'NaivePartitioner'?"
+        >>> did_you_mean("x", ["b", "a"])
+        'known names: a, b'
+    """
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(repr(n) for n in near) + "?"
+    return "known names: " + ", ".join(sorted(known))

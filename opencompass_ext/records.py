@@ -1,0 +1,164 @@
+"""The records that travel between the stages, and their names on disk.
+
+In code a likelihood is an ``nll``: a *sum* of nats. On disk it is called ``ppl``, because that is
+what OpenCompass's readers look for. The translation between the two is ``likelihood_to_row`` and
+stands nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A text and the character ranges of it whose likelihood is asked for.
+
+    Attributes:
+        text: The whole text the model reads.
+        spans: Name -> half-open ``[start, end)`` ranges in characters of ``text``. Ranges may touch
+            or overlap: within one name a token counts once.
+    """
+
+    text: str
+    spans: Mapping[str, tuple[Span, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDetail:
+    """What the model thought of one counted token.
+
+    Attributes:
+        start, end: Character range of the token in the text, half-open.
+        nll: Nats, >= 0.
+        rank: 1 when the model held no token for more likely.
+        alternatives: The most likely tokens at this place as (text, nll), best first.
+    """
+
+    start: int
+    end: int
+    nll: float
+    rank: int
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """Likelihood of the labelled part of one text.
+
+    Attributes:
+        nll: Nats, summed over the counted tokens; 0.0 when none is counted, NaN or infinite when
+            the model gave no number.
+        token_len: How many tokens ``nll`` sums over.
+        byte_len: UTF-8 bytes of the characters those tokens stand for.
+        unscored_tokens: Labelled tokens that nothing stands before, so no prediction exists.
+        truncated_tokens: Labelled tokens lost because the text was cut.
+        unaligned_chars: Labelled characters that no token owns.
+        token_details: One entry per counted token, when asked for.
+    """
+
+    nll: float
+    token_len: int
+    byte_len: int = 0
+    unscored_tokens: int = 0
+    truncated_tokens: int = 0
+    unaligned_chars: int = 0
+    token_details: tuple[TokenDetail, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredText:
+    """Likelihoods of one ``LabelledText``, by span name.
+
+    Attributes:
+        spans: Name -> likelihood, the names of the ``LabelledText``.
+        text_tokens: Length of the text in tokens, without any prefix token.
+        long_text: ``"whole"``, or how a text longer than the model was treated: ``"window"`` or
+            ``"truncate"``.
+    """
+
+    spans: Mapping[str, Likelihood]
+    text_tokens: int
+    long_text: str = "whole"
+
+
+def likelihood_to_row(likelihood: Likelihood, long_text: str) -> dict[str, Any]:
+    """Return a likelihood under its names on disk, as plain JSON values.
+
+    A sum that is not a finite number becomes null with a reason: JSON has no NaN, and a reader
+    must not mistake it for a score.
+
+    Example:
+        >>> row = likelihood_to_row(Likelihood(nll=2.0, token_len=4, byte_len=9), "whole")
+        >>> row["ppl"], row["token_len"]
+        (2.0, 4)
+        >>> likelihood_to_row(Likelihood(nll=float("nan"), token_len=4), "whole")["reason"]
+        'non_finite_nll'
+    """
+    is_finite = math.isfinite(likelihood.nll)
+    row: dict[str, Any] = {
+        "ppl": float(likelihood.nll) if is_finite else None,
+        "token_len": int(likelihood.token_len),
+        "byte_len": int(likelihood.byte_len),
+        "unscored_tokens": int(likelihood.unscored_tokens),
+        "truncated_tokens": int(likelihood.truncated_tokens),
+        "unaligned_chars": int(likelihood.unaligned_chars),
+        "long_text": long_text,
+    }
+    if not is_finite:
+        row["reason"] = "non_finite_nll"
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One unit of work: one model on some datasets, at one stage. Plain data, so JSON can carry it.
+
+    Attributes:
+        type: Registered name of the task class, such as ``"OpenICLInferTask"``.
+        model: Config of the model.
+        datasets: Configs of the datasets.
+        run_folder: The folder ``<work_dir>/<time>`` that all files of the run are under.
+        options: Further keyword arguments of the task class.
+    """
+
+    type: str
+    model: Mapping[str, Any]
+    datasets: tuple[Mapping[str, Any], ...]
+    run_folder: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name for people, in OpenCompass's form ``OpenICLInfer[model/dataset,...]``."""
+        pairs = ",".join(f"{self.model['abbr']}/{d['abbr']}" for d in self.datasets)
+        return f"{self.type.rpartition('.')[2].removesuffix('Task')}[{pairs}]"
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs the task holds while it runs."""
+        return int(self.model.get("run_cfg", {}).get("num_gpus", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """How a task ended.
+
+    Attributes:
+        task: The task.
+        status: ``"done"``, ``"failed"`` or ``"interrupted"``.
+        error: Last line of the error, for the summary; None when done.
+        log: Path of the task's log.
+        seconds: Wall time.
+    """
+
+    task: TaskSpec
+    status: str
+    error: str | None = None
+    log: str | None = None
+    seconds: float = 0.0

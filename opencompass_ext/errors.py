@@ -8,7 +8,8 @@ what to do. Anything else that is raised is a bug and keeps its traceback.
     ├── DataError                a data file, or a row of it               the task fails, 1
     ├── ModelError               weights, tokenizer, device                the task fails, 1
     ├── MissingDependencyError   an optional package is not installed      the task fails, 1
-    └── PredictionsError         a predictions file that cannot be used    the task fails, 1
+    ├── PredictionsError         a predictions file that cannot be used    the task fails, 1
+    └── OutputError              a file cannot be written: full disk, ...  the task fails, 1
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class MissingDependencyError(OpenCompassExtError):
 
 class PredictionsError(OpenCompassExtError):
     """A predictions file is missing, incomplete, or lacks a column the evaluator asks for."""
+
+
+class OutputError(OpenCompassExtError):
+    """A file or folder of the run cannot be written: full disk, or no permission."""
 
 
 def did_you_mean(name: str, known: list[str] | tuple[str, ...]) -> str:

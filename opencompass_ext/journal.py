@@ -1,0 +1,142 @@
+"""The journal of an unfinished predictions file: finished rows that survive a kill or a power cut.
+
+One line per row, only ever appended, on disk before the next batch starts::
+
+    {"i": 17, "key": "9f2c...", "row": {"ppl": 1.9, ...}}
+
+``key`` is a hash of the row's content and of what scored it. A row is used again only if it is
+still the key of row ``i``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opencompass_ext.outputs import sync_folder, to_json, writing
+
+logger = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+
+class Journal:
+    """Reads the rows of a journal that are still right, and takes more.
+
+    Args:
+        path: The journal; it need not exist. ``read`` it before the first ``append``.
+        row_keys: One key per row of the dataset, in order.
+    """
+
+    def __init__(self, path: Path, row_keys: Sequence[str]) -> None:
+        self.path = path
+        self._row_keys = row_keys
+        self._descriptor: int | None = None
+        self._end = 0  # bytes up to the end of the last whole line
+
+    def read(self) -> dict[int, Row]:
+        """Return the rows whose key still holds, by index; log what had to be left out."""
+        rows: dict[int, Row] = {}
+        if not self.path.exists():
+            return rows
+        damaged: list[int] = []
+        foreign = 0
+        self._end = 0
+        with open(self.path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n"):
+                    logger.warning("%s:%d: torn last line dropped", self.path, number)
+                    break
+                self._end += len(line)
+                entry = _parse(line)
+                if entry is None:
+                    damaged.append(number)
+                    continue
+                i, key, row = entry
+                if 0 <= i < len(self._row_keys) and self._row_keys[i] == key:
+                    rows[i] = row
+                else:
+                    foreign += 1
+        if damaged:
+            logger.warning(
+                "%s: %d damaged lines dropped, the first is line %d; their rows are done again",
+                self.path,
+                len(damaged),
+                damaged[0],
+            )
+        if foreign:
+            logger.warning(
+                "%s: %d rows belong to other data or another model and are not used",
+                self.path,
+                foreign,
+            )
+        return rows
+
+    def append(self, rows: Mapping[int, Row]) -> None:
+        """Put rows on disk: one write, flushed to the device before this returns.
+
+        Whoever appends must hold the lock of the predictions file.
+
+        Raises:
+            OutputError: They cannot be written; the journal is as it was before.
+            ValueError: An index is outside the dataset, or a row holds NaN or an infinite number.
+        """
+        content = b"".join(self._line(i, row) for i, row in rows.items())
+        with writing(self.path, "finished rows are kept"):
+            descriptor = self._open()
+            try:
+                _write_all(descriptor, content)
+                os.fsync(descriptor)
+            except OSError:
+                # Else the next line would be glued to the torn one, and both be lost.
+                os.ftruncate(descriptor, self._end)
+                raise
+        self._end += len(content)
+
+    def close(self) -> None:
+        """Close the file; it stays on disk."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def remove(self) -> None:
+        """Delete the file: its rows stand in the final one."""
+        self.close()
+        with writing(self.path):
+            self.path.unlink(missing_ok=True)
+
+    def _open(self) -> int:
+        if self._descriptor is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            os.ftruncate(self._descriptor, self._end)  # a torn last line goes
+            sync_folder(self.path.parent)
+        return self._descriptor
+
+    def _line(self, i: int, row: Row) -> bytes:
+        if not 0 <= i < len(self._row_keys):
+            raise ValueError(f"row {i} is outside the {len(self._row_keys)} rows of the dataset")
+        try:
+            return to_json({"i": int(i), "key": self._row_keys[i], "row": row}) + b"\n"
+        except ValueError as error:
+            raise ValueError(f"row {i}: {error}; write null and a reason instead") from error
+
+
+def _parse(line: bytes) -> tuple[int, str, Row] | None:
+    try:
+        entry = json.loads(line)
+        i, key, row = entry["i"], entry["key"], entry["row"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    is_right = isinstance(i, int) and isinstance(key, str) and isinstance(row, dict)
+    return (i, key, row) if is_right else None
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]

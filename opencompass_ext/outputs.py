@@ -1,0 +1,261 @@
+"""Where the files of a run lie, and how they are written so that no reader ever sees half a file.
+
+::
+
+    <work_dir>/<YYYYmmdd_HHMMSS>/
+        configs/<time>_<pid>.py
+        logs/{infer,eval}/<model>/<dataset>.out
+        predictions/<model>/<dataset>.json          beside it while running: .journal, .lock
+        predictions/<model>/<dataset>.provenance
+        results/<model>/<dataset>.json
+        summary/summary_<time>.{txt,csv,md}
+
+No other module makes a path of this tree.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from opencompass_ext.errors import ConfigError, OutputError
+
+TIME_FORMAT = "%Y%m%d_%H%M%S"
+_TIME_PATTERN = re.compile(r"\d{8}_\d{6}")
+
+# Longest name without its suffix: file systems allow 255 bytes, some encrypting ones about 143.
+_MAX_NAME_BYTES = 120
+_KEPT_PUNCTUATION = frozenset("-_.+=@,()[]")
+# "~" marks a changed name, so it may not be kept: no unchanged name can then equal a changed one.
+_CHANGED_MARK = "~"
+_DEVICE_NAMES = frozenset(
+    ["con", "prn", "aux", "nul"] + [f"{port}{i}" for port in ("com", "lpt") for i in range(10)]
+)
+
+
+def safe_name(name: str) -> str:
+    """Return a file name for ``name`` that stays inside its folder; different for different names.
+
+    Letters and digits of any script are kept. A name in which anything had to be replaced or cut
+    ends in ``~`` and 12 hex digits of its hash.
+
+    Example:
+        >>> safe_name("smollm2-135m")
+        'smollm2-135m'
+        >>> safe_name("org/model:v1")
+        'org_model_v1~a123334b7b39'
+        >>> safe_name("..")
+        '__~5ec1f7e700f3'
+    """
+    normal = unicodedata.normalize("NFC", name)
+    kept = "".join(c if c.isalnum() or c in _KEPT_PUNCTUATION else "_" for c in normal)
+    # A leading dot hides the file (and is how ".." leaves the folder); Windows drops a last one.
+    kept = re.sub(r"^\.|\.$", "_", kept)
+    is_device = kept.partition(".")[0].lower() in _DEVICE_NAMES
+    if kept == name and name and not is_device and len(name.encode()) <= _MAX_NAME_BYTES:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    mark = _CHANGED_MARK + digest
+    start = ("_" + kept if is_device else kept).encode()[: _MAX_NAME_BYTES - len(mark)]
+    return start.decode("utf-8", "ignore") + mark
+
+
+def to_json(value: Any, indent: int | None = None) -> bytes:
+    """Return ``value`` as strict JSON in UTF-8: no NaN, characters readable, NumPy numbers plain.
+
+    Raises:
+        ValueError: A number is NaN or infinite.
+        TypeError: A value has no JSON form.
+
+    Example:
+        >>> to_json({"text": "数"}).decode()
+        '{"text": "数"}'
+    """
+    text = json.dumps(
+        value, ensure_ascii=False, allow_nan=False, indent=indent, default=_plain_number
+    )
+    # Half of a surrogate pair has no UTF-8 form; the JSON escape of it is what this handler writes.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _plain_number(value: Any) -> Any:
+    # NumPy scalars and 0-d arrays or tensors; nothing here imports the packages they come from.
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} has no JSON form: {value!r}")
+
+
+@contextmanager
+def writing(path: Path, kept: str = "finished work is kept") -> Iterator[None]:
+    """Turn an ``OSError`` of the block into one ``OutputError`` that names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = f"the disk is full: free some space and run again with -r ({kept})"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            remedy = "no permission to write there: choose another folder with -w"
+        else:
+            remedy = f"{error.strerror or error} ({kept}; go on with -r)"
+        raise OutputError(f"cannot write {path}: {remedy}") from error
+
+
+@contextmanager
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of ``path`` at the end of the block, whole or not at all.
+
+    Raises:
+        OutputError: It cannot be written; what stood at ``path`` is unchanged.
+    """
+    # The dot keeps it out of every glob for *.json.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in ``folder``: a new or renamed file is on disk only when its folder is."""
+    # Systems without this flag cannot open folders.
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as strict JSON, indented by 4, in one step that cannot leave half a file.
+
+    Raises:
+        OutputError: The file cannot be written.
+        ValueError: A number is NaN or infinite.
+    """
+    content = to_json(value, indent=4)
+    with atomic_writer(path) as file:
+        file.write(content)
+
+
+def journal_path(predictions: Path) -> Path:
+    """Return where the rows of an unfinished predictions file are kept."""
+    return predictions.with_suffix(".journal")
+
+
+def provenance_path(predictions: Path) -> Path:
+    """Return where the row keys and the origin of a predictions file are kept."""
+    return predictions.with_suffix(".provenance")
+
+
+def lock_path(predictions: Path) -> Path:
+    """Return the lock that the process writing a predictions file holds."""
+    return predictions.with_suffix(".lock")
+
+
+class RunFolder:
+    """The folder of one run and the paths in it.
+
+    Example:
+        >>> RunFolder("outputs/20260101_120000").predictions("m", "d/1").as_posix()
+        'outputs/20260101_120000/predictions/m/d_1~7b2bc40aabb9.json'
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    @classmethod
+    def create(cls, work_dir: str | Path) -> RunFolder:
+        """Make ``<work_dir>/<now>``, a folder that no other run has.
+
+        Of two runs that start in the same second, the later gets the next free second.
+
+        Raises:
+            ConfigError: The folder cannot be made.
+        """
+        moment = datetime.now()
+        try:
+            Path(work_dir).mkdir(parents=True, exist_ok=True)
+            while True:
+                root = Path(work_dir) / moment.strftime(TIME_FORMAT)
+                try:
+                    root.mkdir()
+                    return cls(root)
+                except FileExistsError:
+                    moment += timedelta(seconds=1)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot make a folder for this run under work_dir {str(work_dir)!r}: "
+                f"{error.strerror}; choose another with -w"
+            ) from error
+
+    @classmethod
+    def reopen(cls, work_dir: str | Path, time: str) -> RunFolder:
+        """Return the folder of an earlier run: ``time`` is its name, or ``"latest"``.
+
+        Raises:
+            ConfigError: There is none; the message lists those that exist.
+        """
+        existing = cls.existing(work_dir)
+        if existing and time in ("latest", *existing):
+            return cls(Path(work_dir) / (existing[-1] if time == "latest" else time))
+        wanted = "any run" if time == "latest" else f"run {time!r}"
+        shown = ", ".join(existing[-10:]) or "none"
+        raise ConfigError(
+            f"nothing to reuse: {wanted} under work_dir {str(work_dir)!r} does not exist "
+            f"(runs there: {shown}); check -r and -w"
+        )
+
+    @staticmethod
+    def existing(work_dir: str | Path) -> list[str]:
+        """Return the names of the runs under ``work_dir``, oldest first."""
+        folder = Path(work_dir)
+        if not folder.is_dir():
+            return []
+        return sorted(
+            p.name for p in folder.iterdir() if _TIME_PATTERN.fullmatch(p.name) and p.is_dir()
+        )
+
+    def predictions(self, model_abbr: str, dataset_abbr: str) -> Path:
+        """Return the path of the predictions of one model on one dataset."""
+        return self.root / "predictions" / safe_name(model_abbr) / f"{safe_name(dataset_abbr)}.json"
+
+    def results(self, model_abbr: str, dataset_abbr: str) -> Path:
+        """Return the path of the metrics of one model on one dataset."""
+        return self.root / "results" / safe_name(model_abbr) / f"{safe_name(dataset_abbr)}.json"
+
+    def log(self, stage: str, model_abbr: str, dataset_abbr: str) -> Path:
+        """Return the path of the log of one pair at ``stage``, ``"infer"`` or ``"eval"``."""
+        folder = self.root / "logs" / stage / safe_name(model_abbr)
+        return folder / f"{safe_name(dataset_abbr)}.out"
+
+    def summary(self, time: str, suffix: str) -> Path:
+        """Return the path of the summary made at ``time``; ``suffix`` is ``"txt"``, ``"csv"``..."""
+        return self.root / "summary" / f"summary_{time}.{suffix}"
+
+    def config_dump(self, time: str) -> Path:
+        """Return the path of the config that this process runs."""
+        return self.root / "configs" / f"{time}_{os.getpid()}.py"
+
+    def ignores_case(self) -> bool:
+        """Whether names that differ only in upper and lower case are one file here."""
+        (self.root / "configs").mkdir(parents=True, exist_ok=True)
+        return (self.root / "CONFIGS").exists()

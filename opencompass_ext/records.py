@@ -30,21 +30,23 @@ class LabelledText:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenDetail:
-    """What the model thought of one counted token.
+class TokenDetails:
+    """What the model thought of each counted token of one span name, as columns of equal length.
 
     Attributes:
         start, end: Character range of the token in the text, half-open.
         nll: Nats, >= 0.
         rank: 1 when the model held no token for more likely.
-        alternatives: The most likely tokens at this place as (text, nll), best first.
+        top_tokens: The most likely tokens at this place as text, best first.
+        top_nll: Their NLLs in nats.
     """
 
-    start: int
-    end: int
-    nll: float
-    rank: int
-    alternatives: tuple[tuple[str, float], ...] = ()
+    start: list[int]
+    end: list[int]
+    nll: list[float]
+    rank: list[int]
+    top_tokens: list[list[str]]
+    top_nll: list[list[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Likelihood:
     unscored_tokens: int = 0
     truncated_tokens: int = 0
     unaligned_chars: int = 0
-    token_details: tuple[TokenDetail, ...] | None = None
+    token_details: TokenDetails | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,24 @@ def likelihood_to_row(likelihood: Likelihood, long_text: str) -> dict[str, Any]:
     }
     if not is_finite:
         row["reason"] = "non_finite_nll"
+    if likelihood.token_details is not None:
+        row["token_details"] = _token_details_to_json(likelihood.token_details)
     return row
+
+
+def _token_details_to_json(details: TokenDetails) -> dict[str, Any]:
+    # Six decimals are finer than the noise between two batchings of a float32 model.
+    def rounded(nlls: list[float]) -> list[float | None]:
+        return [round(x, 6) if math.isfinite(x) else None for x in nlls]
+
+    return {
+        "start": details.start,
+        "end": details.end,
+        "nll": rounded(details.nll),
+        "rank": details.rank,
+        "top_tokens": details.top_tokens,
+        "top_nll": [rounded(nlls) for nlls in details.top_nll],
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from opencompass_ext.likelihood.forward import (
 )
 from opencompass_ext.likelihood.pieces import Piece
 from opencompass_ext.likelihood.prefix import PrefixNode, prefix_tree, shared_lengths
-from opencompass_ext.likelihood.probe import Traits, expand_cache, probe
+from opencompass_ext.likelihood.probe import Traits, expand_cache
 from opencompass_ext.likelihood.spans import IntArray
 
 logger = logging.getLogger(__name__)
@@ -103,13 +103,27 @@ class Engine:
 
     Args:
         model: A causal LM of transformers, in eval mode, on its devices.
+        traits: What the model allows, from ``probe``.
         options: See ``EngineOptions``.
     """
 
-    def __init__(self, model: nn.Module, options: EngineOptions | None = None) -> None:
-        self.model = model
+    def __init__(
+        self, model: nn.Module, traits: Traits, options: EngineOptions | None = None
+    ) -> None:
+        self.traits = traits
         self.options = options or EngineOptions()
-        self._traits: Traits | None = None
+        embedding = model.get_input_embeddings().weight
+        device = embedding.device.type if embedding.device.type in _BATCH_TOKENS else "cuda"
+        head_positions = max(16, _HEAD_BYTES[device] // (12 * embedding.shape[0]))
+        self.limits = _make_limits(self.options, traits, _BATCH_TOKENS[device], head_positions)
+        self._min_saved_tokens = _TOKENS_PER_EXTRA_PASS[device]
+        self._forward = CausalForward(
+            model,
+            head=traits.head,
+            needs_mask=traits.needs_mask,
+            max_head_positions=head_positions,
+            top_k=self.options.top_k,
+        )
         self._out_of_memory_at: int | None = None
 
     def run(
@@ -125,9 +139,6 @@ class Engine:
         Yields:
             The scores of one batch; while it is handed on, the device already works on the next.
         """
-        if not pieces:
-            return
-        self.prepare(pieces)
         behind: Iterator[ScoredTargets] | None = None
         for launched in self._launch_tree(pieces, self._plan(pieces), is_wanted):
             if behind is not None:
@@ -136,41 +147,15 @@ class Engine:
         if behind is not None:
             yield from behind
 
-    def prepare(self, pieces: Sequence[Piece]) -> Traits:
-        """Find out, once, what the model allows. The longest piece serves as the text to try."""
-        if self._traits is None:
-            longest = max(pieces, key=lambda piece: len(piece.ids))
-            self._traits = probe(self.model, longest.ids.tolist())
-            self._forward = CausalForward(
-                self.model,
-                head=self._traits.head,
-                needs_mask=self._traits.needs_mask,
-                max_head_positions=max(16, self._by_device(_HEAD_BYTES) // (12 * self._vocab_size)),
-                top_k=self.options.top_k,
-            )
-            self._limits = self._make_limits()
-        return self._traits
-
-    @property
-    def traits(self) -> Traits | None:
-        """What the model allows, once known."""
-        return self._traits
-
-    @property
-    def limits(self) -> BatchLimits:
-        """Batch limits in force."""
-        return self._limits
-
     def _plan(self, pieces: Sequence[Piece]) -> PrefixNode:
-        assert self._traits is not None
-        if not (self.options.reuse_prefix and self._traits.reuses_prefix):
+        if not (self.options.reuse_prefix and self.traits.reuses_prefix):
             return PrefixNode(rows=list(range(len(pieces))))
         shared = shared_lengths([piece.ids for piece in pieces])
         alone = [self._is_read_alone(piece) for piece in pieces]
         for i in range(1, len(pieces)):
             if alone[i] or alone[i - 1]:
                 shared[i] = 0
-        return prefix_tree(shared, min_saved_tokens=self._by_device(_TOKENS_PER_EXTRA_PASS))
+        return prefix_tree(shared, min_saved_tokens=self._min_saved_tokens)
 
     def _launch_tree(
         self,
@@ -189,7 +174,7 @@ class Engine:
             row: len(pieces[row].ids) - node.end for row in node.rows if row not in set(alone)
         }
         batches = [[row] for row in sorted(alone)]
-        batches += make_batches(together, self._limits, prefix=node.end)
+        batches += make_batches(together, self.limits, prefix=node.end)
         for batch in batches:
             if any(is_wanted(piece) for piece in batch):
                 yield from self._launch_rows(pieces, batch, node.end, cache)
@@ -285,24 +270,6 @@ class Engine:
         above = self.options.alone_above
         return above is not None and len(piece.ids) > above
 
-    def _make_limits(self) -> BatchLimits:
-        assert self._traits is not None
-        tokens = self.options.max_batch_tokens or self._by_device(_BATCH_TOKENS)
-        if self._traits.head != HEAD_AT_POSITIONS:
-            tokens = min(
-                tokens, max(1, 8 * self._by_device(_HEAD_BYTES) // (12 * self._vocab_size))
-            )
-        rows = 1 if self._traits.one_row else self.options.max_batch_rows
-        return BatchLimits(tokens=tokens, cache_tokens=4 * tokens, rows=rows)
-
-    @property
-    def _vocab_size(self) -> int:
-        return self.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator, union-attr]
-
-    def _by_device(self, table: dict[str, int]) -> int:
-        device = self.model.get_input_embeddings().weight.device.type  # type: ignore[operator, union-attr]
-        return table.get(device, table["cuda"])
-
     def _explain_if_out_of_memory(self, error: Exception, tokens: int) -> None:
         if should_reduce_batch_size(error):
             raise ModelError(
@@ -310,6 +277,17 @@ class Engine:
                 "texts are then read in windows), use a smaller dtype, or give the model more GPUs "
                 "(run_cfg.num_gpus)"
             ) from error
+
+
+def _make_limits(
+    options: EngineOptions, traits: Traits, device_tokens: int, head_positions: int
+) -> BatchLimits:
+    tokens = options.max_batch_tokens or device_tokens
+    if traits.head != HEAD_AT_POSITIONS:
+        # Logits of all targets, or of all tokens, of a batch exist at once.
+        tokens = min(tokens, 8 * head_positions)
+    rows = 1 if traits.one_row else options.max_batch_rows
+    return BatchLimits(tokens=tokens, cache_tokens=4 * tokens, rows=rows)
 
 
 def _requests(

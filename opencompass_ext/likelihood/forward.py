@@ -122,7 +122,7 @@ class CausalForward:
     @property
     def device(self) -> torch.device:
         """Device the token ids go to."""
-        return self.model.get_input_embeddings().weight.device  # type: ignore[operator, union-attr]
+        return self.model.get_input_embeddings().weight.device
 
     def score(
         self,
@@ -165,7 +165,7 @@ class CausalForward:
         return scores, new_cache
 
     def _read_trunk(self, arguments: dict[str, Any], targets: Targets) -> tuple[TokenScores, Any]:
-        output = self.model.base_model(**arguments)  # type: ignore[operator]
+        output = self.model.base_model(**arguments)
         hidden = output.last_hidden_state
         rows, positions, token_ids = (column.to(hidden.device) for column in targets)
         parts = []

@@ -27,7 +27,12 @@ class BaseModel(ABC):
 
     @abstractmethod
     def score_spans(
-        self, texts: Sequence[LabelledText], *, finished: Collection[int] = ()
+        self,
+        texts: Sequence[LabelledText],
+        *,
+        finished: Collection[int] = (),
+        batch_rows: int | None = None,
+        token_details: bool = False,
     ) -> Iterator[dict[int, ScoredText]]:
         """Yield the scores of ``texts`` by index, one dict per batch as batches finish.
 
@@ -35,6 +40,8 @@ class BaseModel(ABC):
             texts: All texts of the data set, in order. How they are batched depends on all of
                 them, so that an interrupted run that goes on gives the very same numbers.
             finished: Indices that need no score; they are not yielded.
+            batch_rows: Most rows per forward pass; None leaves it to the model.
+            token_details: Whether the scores say what the model thought of each token.
         """
 
     def provenance(self) -> Mapping[str, Any]:

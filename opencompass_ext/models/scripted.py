@@ -1,4 +1,4 @@
-"""A model without weights, whose every number can be worked out by hand. For tests and dry tries."""
+"""A model without weights, whose every number can be worked out by hand, for tests and tries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opencompass_ext.registry import MODELS
 
 @MODELS.register_module()
 class ScriptedModel(BaseModel):
-    """One token per character, uniform over ``vocab_size`` tokens: every token costs ln(vocab_size).
+    """One token per character, uniform over ``vocab_size`` tokens: each costs ln(vocab_size).
 
     Args:
         path: Free text; part of the identity.
@@ -58,12 +58,19 @@ class ScriptedModel(BaseModel):
         return {"type": "ScriptedModel", "path": self.path, "vocab_size": self.vocab_size}
 
     def score_spans(
-        self, texts: Sequence[LabelledText], *, finished: Collection[int] = ()
+        self,
+        texts: Sequence[LabelledText],
+        *,
+        finished: Collection[int] = (),
+        batch_rows: int | None = None,
+        token_details: bool = False,
     ) -> Iterator[dict[int, ScoredText]]:
-        """Yield scores for ``batch_rows`` rows at a time, in order."""
-        todo = [i for i in range(len(texts)) if i not in set(finished)]
-        for start in range(0, len(todo), self.batch_rows):
-            batch = todo[start : start + self.batch_rows]
+        """Yield scores for ``batch_rows`` rows at a time, in order; there are no token details."""
+        done = frozenset(finished)
+        todo = [i for i in range(len(texts)) if i not in done]
+        size = batch_rows or self.batch_rows
+        for start in range(0, len(todo), size):
+            batch = todo[start : start + size]
             for i in batch:
                 self._misbehave(texts[i].text)
             time.sleep(self.seconds_per_batch)

@@ -1,0 +1,5 @@
+"""Inferencers: rows in, one prediction a row out."""
+
+from opencompass_ext.inferencers.inference_ppl import InferencePPLOnlyInferencer
+
+__all__ = ["InferencePPLOnlyInferencer"]

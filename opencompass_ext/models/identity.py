@@ -1,0 +1,56 @@
+"""Tell whether two model folders hold the same model, without reading gigabytes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+# What decides token ids and numbers beside the weights. generation_config.json decides neither.
+SETTING_FILES = (
+    "config.json",
+    "adapter_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+)
+_BLOCK_BYTES = 64 * 1024
+_BLOCKS = 16
+
+
+def folder_fingerprint(folder: Path) -> str:
+    """Return 32 hex digits of the weights and settings of a model folder.
+
+    Setting files are hashed whole. Of a weight file the size and 16 blocks of 64 KiB spread over it
+    are: training moves every weight, and a hash of all bytes of a 70B model takes minutes. The
+    folder's own name and place do not count.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(_relevant_files(folder)):
+        digest.update(path.name.encode())
+        if path.suffix in WEIGHT_SUFFIXES:
+            _update_with_samples(digest, path)
+        else:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _relevant_files(folder: Path) -> Iterable[Path]:
+    for path in folder.iterdir():
+        if path.is_file() and (path.suffix in WEIGHT_SUFFIXES or path.name in SETTING_FILES):
+            yield path
+
+
+def _update_with_samples(digest: hashlib._Hash, path: Path) -> None:
+    size = path.stat().st_size
+    digest.update(str(size).encode())
+    with path.open("rb") as file:
+        for block in range(_BLOCKS):
+            file.seek((size - _BLOCK_BYTES) * block // (_BLOCKS - 1) if size > _BLOCK_BYTES else 0)
+            digest.update(file.read(_BLOCK_BYTES))

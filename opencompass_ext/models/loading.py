@@ -1,0 +1,269 @@
+"""Load a causal language model and its tokenizer with transformers. Imports torch."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import transformers
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+from opencompass_ext.errors import MissingDependencyError, ModelError
+from opencompass_ext.likelihood.probe import Traits, probe
+
+logger = logging.getLogger(__name__)
+
+_PROBE_TEXT = "Every answer has a price, and the shortest one is rarely the cheapest of them."
+
+
+class LoadedModel(NamedTuple):
+    """A model ready to score.
+
+    Attributes:
+        model: The causal LM, in eval mode, on its devices.
+        tokenizer: The backend of its fast tokenizer.
+        prefix_ids: Tokens that stand before every text.
+        max_seq_len: Tokens it takes at once; None for no limit.
+        alone_above: Length from which the position encoding depends on the whole input; or None.
+        traits: What the engine may do with it.
+    """
+
+    model: torch.nn.Module
+    tokenizer: Tokenizer
+    prefix_ids: tuple[int, ...]
+    max_seq_len: int | None
+    alone_above: int | None
+    traits: Traits
+
+
+def load_model(
+    path: str,
+    *,
+    tokenizer_path: str | None,
+    model_kwargs: Mapping[str, Any],
+    tokenizer_kwargs: Mapping[str, Any],
+    peft_path: str | None,
+    peft_kwargs: Mapping[str, Any],
+    prefix_token: str | int,
+    max_seq_len: int | None,
+) -> LoadedModel:
+    """Load a model from a folder, a GGUF file, or a hub id.
+
+    Raises:
+        ModelError: It cannot be loaded or used as asked.
+        MissingDependencyError: An adapter is asked for and ``peft`` is missing.
+    """
+    source, file_arguments = _split_gguf(path, model_kwargs)
+    with _quiet_loading():
+        model = _load_weights(source, {**model_kwargs, **file_arguments})
+        if peft_path is not None:
+            model = _add_adapter(model, peft_path, peft_kwargs)
+        tokenizer_arguments = {**_shared_arguments(model_kwargs), **tokenizer_kwargs}
+        if tokenizer_path is None:
+            tokenizer_arguments.update(file_arguments)
+        tokenizer = _load_tokenizer(tokenizer_path or source, tokenizer_arguments)
+    model.eval()
+    config = model.config.get_text_config()
+    encoded = tokenizer(_PROBE_TEXT, add_special_tokens=False)["input_ids"]
+    vocab_size = model.get_input_embeddings().weight.shape[0]
+    _check_vocabulary(tokenizer, vocab_size, path)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer.backend_tokenizer,
+        prefix_ids=find_prefix_ids(tokenizer, prefix_token),
+        max_seq_len=_choose_max_seq_len(config, max_seq_len),
+        alone_above=_length_sensitive_above(config),
+        traits=probe(model, encoded if len(encoded) > 3 else list(range(min(12, vocab_size)))),
+    )
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of the libraries that compute the scores."""
+    return {"torch": torch.__version__, "transformers": transformers.__version__}
+
+
+def find_prefix_ids(tokenizer: Any, prefix_token: str | int) -> tuple[int, ...]:
+    """Return the tokens to put before every text.
+
+    Args:
+        tokenizer: A tokenizer of transformers.
+        prefix_token: ``"auto"``: what the tokenizer itself puts before a text, usually BOS or
+            nothing; ``"bos"``, ``"eos"``, ``"none"``, or a token id.
+
+    Raises:
+        ModelError: The tokenizer has no such token.
+    """
+    if isinstance(prefix_token, int):
+        return (prefix_token,)
+    if prefix_token == "none":
+        return ()
+    if prefix_token == "auto":
+        plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+        decorated = tokenizer("a", add_special_tokens=True)["input_ids"]
+        for length in range(len(decorated) - len(plain) + 1):
+            if decorated[length : length + len(plain)] == plain:
+                return tuple(decorated[:length])
+        return ()
+    token_id = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id}[prefix_token]
+    if token_id is None:
+        raise ModelError(
+            f"prefix_token={prefix_token!r}, but the tokenizer defines no such token; use 'none', "
+            "'auto', or a token id"
+        )
+    return (token_id,)
+
+
+def _split_gguf(path: str, model_kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the folder and the arguments that name a GGUF file in it."""
+    if path.endswith(".gguf"):
+        return str(Path(path).parent), {"gguf_file": Path(path).name}
+    if "gguf_file" in model_kwargs:
+        return path, {"gguf_file": model_kwargs["gguf_file"]}
+    return path, {}
+
+
+def _shared_arguments(model_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: model_kwargs[k] for k in ("revision", "trust_remote_code") if k in model_kwargs}
+
+
+def _load_weights(source: str, model_kwargs: dict[str, Any]) -> Any:
+    arguments = {"trust_remote_code": False, **model_kwargs}
+    dtype = arguments.pop("torch_dtype", None) or arguments.pop("dtype", None) or "auto"
+    arguments["dtype"] = as_dtype(dtype)
+    if "gguf_file" in arguments:
+        arguments.setdefault("quantization_config", GgufConfig(dequantize=True))
+    if "device_map" not in arguments and torch.cuda.is_available():
+        # accelerate spreads the layers when one device is too small, or several were asked for.
+        arguments["device_map"] = "auto" if torch.cuda.device_count() > 1 else "cuda:0"
+    try:
+        return AutoModelForCausalLM.from_pretrained(source, **arguments)
+    except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
+        raise ModelError(f"cannot load the model {source!r}: {_reason(error)}") from error
+
+
+def _load_tokenizer(source: str, arguments: dict[str, Any]) -> Any:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **arguments)
+    except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
+        raise ModelError(f"cannot load the tokenizer {source!r}: {_reason(error)}") from error
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise ModelError(
+            f"the tokenizer of {source!r} ({type(tokenizer).__name__}) reports no character "
+            "offsets, so labelled characters cannot be mapped to tokens; give tokenizer_path a "
+            "folder with a fast tokenizer (a tokenizer.json of the same vocabulary)"
+        )
+    return tokenizer
+
+
+def _add_adapter(model: Any, peft_path: str, peft_kwargs: Mapping[str, Any]) -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise MissingDependencyError("peft", needed_for="peft_path", extra="peft") from error
+    try:
+        adapted = peft.PeftModel.from_pretrained(model, peft_path, **peft_kwargs)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ModelError(f"cannot load the adapter {peft_path!r}: {_reason(error)}") from error
+    if any(config.is_prompt_learning for config in adapted.peft_config.values()):
+        raise ModelError(
+            f"the adapter {peft_path!r} puts trained vectors before the text, which this scorer "
+            "does not support; merge it, or use an adapter that changes weights (LoRA and its kin)"
+        )
+    return adapted.get_base_model()
+
+
+def as_dtype(name: Any) -> Any:
+    """Return the torch dtype for ``"torch.bfloat16"``, ``"bfloat16"`` or a dtype; "auto" stays.
+
+    Raises:
+        ModelError: There is no such dtype.
+
+    Example:
+        >>> as_dtype("torch.bfloat16")
+        torch.bfloat16
+    """
+    if name == "auto" or isinstance(name, torch.dtype):
+        return name
+    dtype = getattr(torch, str(name).removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype):
+        raise ModelError(
+            f"unknown dtype {name!r} in model_kwargs; use 'auto', 'float32', "
+            "'bfloat16' or 'float16'"
+        )
+    return dtype
+
+
+def _choose_max_seq_len(config: Any, asked: int | None) -> int | None:
+    names = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length")
+    own = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
+    if own is None or asked is None:
+        return asked or own
+    if asked > own:
+        logger.warning(
+            "max_seq_len=%d is more than the %d positions the model has: using %d", asked, own, own
+        )
+    return min(asked, own)
+
+
+def _length_sensitive_above(config: Any) -> int | None:
+    """Return the length from which rotary frequencies depend on the longest row of a batch."""
+    for parameters in _rope_parameters(getattr(config, "rope_parameters", None)):
+        if parameters.get("rope_type") in ("dynamic", "longrope"):
+            original = parameters.get("original_max_position_embeddings")
+            return (
+                original
+                or getattr(config, "original_max_position_embeddings", None)
+                or (config.max_position_embeddings)
+            )
+    return None
+
+
+def _rope_parameters(settings: Any) -> list[Mapping[str, Any]]:
+    """Return the rotary settings; models with two kinds of layers hold one set for each."""
+    if not isinstance(settings, Mapping):
+        return []
+    nested = [value for value in settings.values() if isinstance(value, Mapping)]
+    return nested or [settings]
+
+
+def _check_vocabulary(tokenizer: Any, vocab_size: int, path: str) -> None:
+    largest = max(tokenizer.get_vocab().values(), default=-1)
+    if largest >= vocab_size:
+        logger.warning(
+            "the tokenizer of %s knows token ids up to %d and the model has %d: texts that "
+            "contain the missing ones cannot be scored",
+            path,
+            largest,
+            vocab_size,
+        )
+
+
+def _reason(error: Exception) -> str:
+    """Return the part of an error of transformers that says what is wrong."""
+    text = " ".join(str(error).split())
+    if "trust_remote_code" in text:
+        return (
+            f"{text[:300]} | The model brings its own code. Read it, and if you trust it set "
+            "model_kwargs=dict(trust_remote_code=True)."
+        )
+    return f"{type(error).__name__}: {text[:500]}"
+
+
+@contextmanager
+def _quiet_loading() -> Iterator[None]:
+    """Keep progress bars and warnings of transformers out of task logs."""
+    bars_were_on = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if bars_were_on:
+            transformers.utils.logging.enable_progress_bar()

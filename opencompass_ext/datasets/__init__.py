@@ -1,0 +1,9 @@
+"""Data sets: where the rows of an evaluation come from."""
+
+from opencompass_ext.datasets.base import BaseDataset
+from opencompass_ext.datasets.hub import HFDataset
+from opencompass_ext.datasets.inference_ppl import InferencePPLDataset
+from opencompass_ext.datasets.jsonl import JsonlDataset
+from opencompass_ext.datasets.reader import DatasetReader
+
+__all__ = ["BaseDataset", "DatasetReader", "HFDataset", "InferencePPLDataset", "JsonlDataset"]

@@ -171,13 +171,17 @@ class Engine:
             yield launched
         alone = [row for row in node.rows if self._is_read_alone(pieces[row])]
         together = {
-            row: len(pieces[row].ids) - node.end for row in node.rows if row not in set(alone)
+            row: self._tokens_to_read(pieces[row]) - node.end
+            for row in node.rows
+            if not self._is_read_alone(pieces[row])
         }
-        batches = [[row] for row in sorted(alone)]
-        batches += make_batches(together, self.limits, prefix=node.end)
-        for batch in batches:
+        # A row of nothing but shared tokens and its last target has its score already.
+        unread = {row: length for row, length in together.items() if length > 0}
+        for batch in make_batches(unread, self.limits, prefix=node.end):
             if any(is_wanted(piece) for piece in batch):
                 yield from self._launch_rows(pieces, batch, node.end, cache)
+        if alone:
+            yield from self._launch_alone(pieces, alone, is_wanted)
         for child in node.children:
             yield from self._launch_tree(pieces, child, is_wanted, cache)
 
@@ -206,7 +210,7 @@ class Engine:
         self, pieces: Sequence[Piece], batch: list[int], prefix: int, cache: Any
     ) -> Iterator[Iterator[ScoredTargets]]:
         """Read a batch of rows after their shared beginning; halve it when memory runs out."""
-        lengths = [len(pieces[row].ids) - prefix for row in batch]
+        lengths = [self._tokens_to_read(pieces[row]) - prefix for row in batch]
         tokens = len(batch) * max(lengths)
         is_known_too_large = self._out_of_memory_at is not None and tokens >= self._out_of_memory_at
         if not (is_known_too_large and len(batch) > 1):
@@ -229,6 +233,20 @@ class Engine:
         for half in (batch[:middle], batch[middle:]):
             yield from self._launch_rows(pieces, half, prefix, cache)
 
+    def _launch_alone(
+        self, pieces: Sequence[Piece], rows: list[int], is_wanted: Callable[[int], bool]
+    ) -> Iterator[Iterator[ScoredTargets]]:
+        """Read rows whose numbers depend on their own length, one by one.
+
+        Dynamic rotary embeddings of transformers keep the frequencies of the longest row read so
+        far until a short one resets them: hence a short one first, and then by ascending length.
+        """
+        nothing = np.zeros((3, 0), dtype=np.int64)
+        self._forward_batch(pieces[rows[0]].ids[None, :1], nothing, lengths=None)
+        for row in sorted(rows, key=lambda row: (len(pieces[row].ids), row)):
+            if is_wanted(row):
+                yield from self._launch_rows(pieces, [row], 0, None)
+
     def _launch_batch(
         self,
         pieces: Sequence[Piece],
@@ -239,7 +257,7 @@ class Engine:
     ) -> Iterator[ScoredTargets]:
         ids = np.zeros((len(batch), max(lengths)), dtype=np.int64)
         for row, piece in enumerate(batch):
-            ids[row, : lengths[row]] = pieces[piece].ids[prefix:]
+            ids[row, : lengths[row]] = pieces[piece].ids[prefix : prefix + lengths[row]]
         requests = _requests(pieces, batch, start=prefix, end=None)
         own_cache = None if cache is None else expand_cache(cache, rows=len(batch))
         targets = np.stack([requests.rows, requests.positions, requests.token_ids])
@@ -265,6 +283,10 @@ class Engine:
                 cache=cache,
                 keep_cache=keep_cache,
             )
+
+    def _tokens_to_read(self, piece: Piece) -> int:
+        """Return how many tokens have to be read: the last target itself predicts nothing asked."""
+        return len(piece.ids) if self._is_read_alone(piece) else int(piece.targets[-1])
 
     def _is_read_alone(self, piece: Piece) -> bool:
         above = self.options.alone_above

@@ -4,7 +4,7 @@
     piece                 B t0 t1 t2 t3               B = prefix token; what follows the last
                                                       target cannot change its prediction
 
-A causal model predicts position p from positions before it, so a piece that is the beginning of
+A causal model predicts a token from what stands before it, so a piece that is the beginning of
 another piece is read with it, for free.
 """
 
@@ -50,35 +50,43 @@ class Place(NamedTuple):
     slots: IntArray
 
 
-def cut_windows(targets: IntArray, max_tokens: int | None, stride: int) -> list[Window]:
+def cut_windows(
+    targets: IntArray, tokens: int, max_tokens: int | None, stride: int, *, keep_tail: bool = False
+) -> list[Window]:
     """Cover the targets with windows of at most ``max_tokens`` tokens, each target once.
 
     Windows begin every ``max_tokens - stride`` tokens. A target is scored in the first window that
     reaches it, so it has at least ``stride`` tokens before it, wherever the text has that many.
-    Windows without a target, and what follows the last target of a window, are left out.
+    Windows without a target are left out, and so is what follows the last target of a window.
 
     Args:
         targets: Token indices to score, ascending.
+        tokens: Tokens in the text.
         max_tokens: Tokens the model takes at once; None for no limit.
         stride: Tokens of context kept from the window before, 0 <= stride < max_tokens.
+        keep_tail: Keep what follows the last target of a window, for models that see the length of
+            their input.
 
     Example:
-        >>> windows = cut_windows(np.array([1, 3, 4, 7]), max_tokens=4, stride=2)
+        >>> windows = cut_windows(np.array([1, 3, 4, 7]), tokens=9, max_tokens=4, stride=2)
         >>> [(w.start, w.end, w.targets.tolist()) for w in windows]
         [(0, 4, [1, 3]), (2, 5, [4]), (4, 8, [7])]
     """
     if len(targets) == 0:
         return []
-    last = int(targets[-1])
-    if max_tokens is None or last < max_tokens:
-        return [Window(0, last + 1, targets)]
-    step = max_tokens - stride
-    # Window k is [k*step, k*step + max_tokens); the first that holds token t has this k.
-    window_of = np.maximum(0, -(-(targets + 1 - max_tokens) // step))
+    if max_tokens is None or targets[-1] < max_tokens:
+        start_of = np.zeros_like(targets)
+    else:
+        # Window k is [k*step, k*step + max_tokens); the first that holds token t has this k.
+        step = max_tokens - stride
+        start_of = np.maximum(0, -(-(targets + 1 - max_tokens) // step)) * step
     windows = []
-    for k in np.unique(window_of):
-        own = targets[window_of == k]
-        windows.append(Window(int(k) * step, int(own[-1]) + 1, own))
+    for start in np.unique(start_of).tolist():
+        own = targets[start_of == start]
+        end = int(own[-1]) + 1
+        if keep_tail:
+            end = tokens if max_tokens is None else min(tokens, start + max_tokens)
+        windows.append(Window(start, end, own))
     return windows
 
 

@@ -183,7 +183,14 @@ class SpanScorer:
         }
         empty = np.zeros(0, dtype=np.int64)
         targets = np.unique(np.concatenate([empty, *(span.scored for span in spans.values())]))
-        windows = cut_windows(targets, limit, self.options.window_stride)
+        above = self.options.alone_above
+        windows = cut_windows(
+            targets,
+            kept,
+            limit,
+            self.options.window_stride,
+            keep_tail=above is not None and len(prefix) + kept > above,
+        )
         for window in windows:
             # A text that brings its own prefix, as chat templates do, gets no second one.
             before = prefix[:0] if window.start == 0 and begins_with_prefix else prefix

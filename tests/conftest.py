@@ -1,0 +1,21 @@
+"""Fixtures every part of the suite may use: the real models, from the user's own cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opencompass_ext.models.embedded import resolve_embedded
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    """Folder of SmolLM2-135M-Instruct: byte-level BPE, adds no BOS, pad is EOS."""
+    return resolve_embedded("embedded:smollm2-135m-instruct")
+
+
+@pytest.fixture(scope="session")
+def gemma3_path() -> Path:
+    """Folder of Gemma 3 270M: SentencePiece vocabulary, adds BOS, pads on the left."""
+    return resolve_embedded("embedded:gemma3-270m")

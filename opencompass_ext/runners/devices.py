@@ -1,0 +1,121 @@
+"""Which GPUs and CPU cores there are, and how a worker is told which of them are its own.
+
+No other module reads or sets a device variable. GPU entries are passed on as they are written, in
+their order, be they numbers, ``GPU-...`` or ``MIG-...`` names.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+logger = logging.getLogger(__name__)
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def visible_devices(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the GPUs this process may use, by the names that ``CUDA_VISIBLE_DEVICES`` takes.
+
+    When the variable is not set, the driver's own tool is asked: nothing here loads torch.
+
+    Example:
+        >>> visible_devices({"CUDA_VISIBLE_DEVICES": "2,0"})
+        ('2', '0')
+        >>> visible_devices({"CUDA_VISIBLE_DEVICES": ""})
+        ()
+    """
+    if VISIBLE not in environment:
+        return _devices_of_driver()
+    entries = [entry.strip() for entry in environment[VISIBLE].split(",")]
+    # CUDA itself ignores all entries from the first invalid one on; -1 is the usual "none".
+    stop = next((i for i, entry in enumerate(entries) if entry in ("", "-1")), len(entries))
+    return tuple(entries[:stop])
+
+
+def _devices_of_driver() -> tuple[str, ...]:
+    try:
+        reply = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except FileNotFoundError:
+        return ()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        logger.warning("nvidia-smi -L gave no list of GPUs (%s): going on without GPUs", error)
+        return ()
+    if reply.returncode != 0:
+        said = (reply.stderr or reply.stdout).strip()
+        logger.warning("nvidia-smi -L failed (%s): going on without GPUs", said)
+        return ()
+    return parse_device_list(reply.stdout)
+
+
+def parse_device_list(listing: str) -> tuple[str, ...]:
+    r"""Return the devices in the output of ``nvidia-smi -L``: MIG slices instead of their GPU.
+
+    Example:
+        >>> parse_device_list("GPU 0: A100 (UUID: GPU-5d5b)\nGPU 1: A100 (UUID: GPU-77aa)\n")
+        ('0', '1')
+    """
+    devices: list[tuple[str, list[str]]] = []
+    for line in listing.splitlines():
+        if gpu := re.match(r"GPU (\d+):", line):
+            devices.append((gpu[1], []))
+        elif devices and (mig := re.search(r"\(UUID: (MIG-[^)]+)\)", line)):
+            devices[-1][1].append(mig[1])
+    return tuple(name for gpu, slices in devices for name in (slices or [gpu]))
+
+
+def cpu_cores() -> int:
+    """Return how many CPU cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def worker_environment(
+    devices: Sequence[str],
+    concurrent_workers: int,
+    environment: Mapping[str, str] = os.environ,
+) -> dict[str, str]:
+    """Return the environment of a worker: exactly its GPUs, and its share of the CPU cores.
+
+    A worker without GPUs sees none. Its threads are limited, unless the user has set a number:
+    workers with a thread per core each would wait for one another's threads to be scheduled.
+
+    Args:
+        devices: Entries for ``CUDA_VISIBLE_DEVICES``.
+        concurrent_workers: How many workers run at the same time.
+        environment: What to start from.
+
+    Example:
+        >>> worker_environment(("GPU-5d5b", "2"), 1, {})
+        {'CUDA_VISIBLE_DEVICES': 'GPU-5d5b,2'}
+    """
+    result = {**environment, VISIBLE: ",".join(devices)}
+    if not devices and not any(name in environment for name in THREADS):
+        share = max(1, cpu_cores() // concurrent_workers)
+        result.update(dict.fromkeys(THREADS, str(share)))
+    return result
+
+
+@contextmanager
+def only_devices(devices: Sequence[str]) -> Iterator[None]:
+    """Let this very process see only ``devices`` within the block.
+
+    CUDA reads the variable once, when it is first used: what a later block sets has no effect then.
+    """
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = ",".join(devices)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VISIBLE]
+        else:
+            os.environ[VISIBLE] = before

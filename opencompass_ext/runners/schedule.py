@@ -1,0 +1,240 @@
+"""Which worker does which task when, and what follows when one of them dies."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from opencompass_ext.records import TaskOutcome, TaskSpec
+from opencompass_ext.runners.base import log_path
+from opencompass_ext.runners.devices import worker_environment
+from opencompass_ext.runners.slots import DeviceSlots
+from opencompass_ext.runners.worker_process import WorkerProcess
+from opencompass_ext.tasks.base import task_class
+from opencompass_ext.tasks.protocol import Assignment, Done, Event, Failed, Progressed
+
+if TYPE_CHECKING:
+    from opencompass_ext.progress import Progress
+
+logger = logging.getLogger(__name__)
+
+# Events wake the loop at once; this bounds how late a Ctrl-C, or a death that leaves the pipe
+# open in some grandchild, is noticed.
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+@dataclass(slots=True, eq=False)
+class _Pair:
+    """A pair of model and dataset, on its way to an outcome."""
+
+    spec: TaskSpec
+    log: str
+    tries_left: int
+    started_at: float = 0.0
+    outcome: TaskOutcome | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    """A worker, what it is doing, and the places it holds."""
+
+    process: WorkerProcess
+    group: str
+    devices: tuple[str, ...]
+    pair: _Pair | None = None
+
+
+class Schedule:
+    """The course of one ``run`` of a ``LocalRunner``.
+
+    Args:
+        pairs: Tasks of one model and one dataset each.
+        progress: Told what happens.
+        slots: The GPUs.
+        max_num_workers: Workers at the same time.
+        retry: How many more times a pair is tried after its worker died or failed unexpectedly.
+        fail_fast: Start nothing more after a failure.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[TaskSpec],
+        progress: Progress,
+        *,
+        slots: DeviceSlots,
+        max_num_workers: int,
+        retry: int,
+        fail_fast: bool,
+    ) -> None:
+        self._pairs = [_Pair(spec, log_path(spec), tries_left=1 + retry) for spec in pairs]
+        self._progress = progress
+        self._slots = slots
+        self._max_num_workers = max_num_workers
+        self._fail_fast = fail_fast
+        # Group -> pairs that no worker has yet; workers of a group can do any of its pairs.
+        self._waiting: dict[str, deque[_Pair]] = {}
+        for pair in self._pairs:
+            group = task_class(pair.spec.type).worker_group(pair.spec)
+            self._waiting.setdefault(group, deque()).append(pair)
+        self._members: list[_Member] = []
+        self._selector = selectors.DefaultSelector()
+        self._is_closed = False  # nothing more is started
+        self._is_stopping = False  # and what runs is to end early
+
+    def run(self) -> list[TaskOutcome]:
+        """Carry out all tasks; see ``BaseRunner.run``."""
+        try:
+            with _counted_interrupts() as interrupts:
+                while self._members or (self._has_waiting() and not self._is_closed):
+                    if interrupts and not self._is_stopping:
+                        self._stop()
+                    if len(interrupts) > 1:
+                        self._kill_all()
+                    self._launch()
+                    self._listen()
+        finally:
+            self._kill_all()
+            for member in self._members:
+                member.process.close()
+            self._selector.close()
+        unfinished = "interrupted" if interrupts else "skipped"
+        return [pair.outcome or TaskOutcome(pair.spec, unfinished) for pair in self._pairs]
+
+    def _has_waiting(self) -> bool:
+        return any(self._waiting.values())
+
+    # Starting.
+
+    def _launch(self) -> None:
+        """Start workers while there is work, room and GPUs for one more."""
+        while not self._is_closed and len(self._members) < self._max_num_workers:
+            member = self._next_member()
+            if member is None:
+                return
+            self._members.append(member)
+            self._selector.register(member.process.events, selectors.EVENT_READ, member)
+            self._assign(member)
+
+    def _next_member(self) -> _Member | None:
+        """Start a worker for the group with fewest workers whose GPUs are free, or return None."""
+        crew = {group: 0 for group, waiting in self._waiting.items() if waiting}
+        for member in self._members:
+            if member.group in crew:
+                crew[member.group] += 1
+        for group in sorted(crew, key=lambda g: crew[g]):
+            first = self._waiting[group][0]
+            devices = self._slots.take(task_class(first.spec.type).num_gpus(first.spec))
+            if devices is not None:
+                concurrent = min(self._max_num_workers, len(self._pairs))
+                environment = worker_environment(devices, concurrent)
+                return _Member(WorkerProcess(environment, first.log), group, devices)
+        return None
+
+    def _assign(self, member: _Member) -> None:
+        """Give a worker the next pair of its group, or let it end."""
+        waiting = self._waiting[member.group]
+        if self._is_closed or not waiting:
+            member.process.dismiss()
+            return
+        member.pair = waiting.popleft()
+        member.pair.tries_left -= 1
+        member.pair.started_at = time.monotonic()
+        self._progress.started(member.pair.spec)
+        member.process.assign(Assignment(member.pair.spec, member.pair.log))
+
+    # Listening.
+
+    def _listen(self) -> None:
+        """Wait for a moment and deal with what the workers say, and with those that have ended."""
+        for key, _ in self._selector.select(timeout=_SECONDS_BETWEEN_LOOKS):
+            self._hear(key.data)
+        for member in [m for m in self._members if m.process.has_ended()]:
+            self._hear(member)
+            self._bury(member)
+
+    def _hear(self, member: _Member) -> None:
+        for event in member.process.read_events():
+            self._handle(member, event)
+
+    def _handle(self, member: _Member, event: Event) -> None:
+        pair = member.pair
+        assert pair is not None, f"{event} from an idle worker"
+        match event:
+            case Progressed(rows_done, rows_total, tokens_done):
+                self._progress.advanced(pair.spec, rows_done, rows_total, tokens_done)
+            case Done(status):
+                member.pair = None
+                self._close(pair, "done", status)
+                self._assign(member)
+            case Failed(error, is_users):
+                member.pair = None
+                self._failed(pair, member.group, error, may_retry=not is_users)
+                if is_users:
+                    self._assign(member)
+
+    def _bury(self, member: _Member) -> None:
+        """Free what a worker that has ended held, and see to the pair it leaves behind."""
+        self._members.remove(member)
+        self._selector.unregister(member.process.events)
+        member.process.close()
+        self._slots.give_back(member.devices)
+        pair = member.pair
+        if pair is None:
+            return
+        if self._is_stopping:
+            self._close(pair, "interrupted", "interrupted")
+        else:
+            self._failed(pair, member.group, member.process.last_words(pair.log), may_retry=True)
+
+    # Ending.
+
+    def _failed(self, pair: _Pair, group: str, error: str, *, may_retry: bool) -> None:
+        if may_retry and pair.tries_left > 0 and not self._is_closed:
+            logger.warning("%s: %s; trying once more", pair.spec.name, error)
+            self._waiting[group].appendleft(pair)
+            return
+        self._close(pair, "failed", "failed", error)
+        self._is_closed = self._is_closed or self._fail_fast
+
+    def _close(self, pair: _Pair, status: str, how: str, error: str | None = None) -> None:
+        seconds = time.monotonic() - pair.started_at
+        pair.outcome = TaskOutcome(pair.spec, status, error, pair.log, seconds)
+        self._progress.ended(pair.outcome, how)
+
+    def _stop(self) -> None:
+        logger.warning("stopping: workers finish the rows in hand; Ctrl-C again kills them")
+        self._is_closed = self._is_stopping = True
+        for member in self._members:
+            member.process.dismiss()
+
+    def _kill_all(self) -> None:
+        for member in self._members:
+            member.process.kill()
+
+
+@contextmanager
+def _counted_interrupts() -> Iterator[list[int]]:
+    """Collect Ctrl-C signals instead of letting them break off the code at any place."""
+    interrupts: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+
+    is_main = threading.current_thread() is threading.main_thread()  # no other gets signals
+    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield interrupts
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,92 @@
+"""Inference: from a dataset and a model to a predictions file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opencompass_ext.registry import INFERENCERS, PROMPT_TEMPLATES, RETRIEVERS, TASKS
+from opencompass_ext.tasks.base import BaseTask, ModelCache, ReportProgress, build_dataset
+
+# Keys of a model that are defaults for the inferencer's arguments of the same name.
+_INFERENCER_DEFAULTS = ("batch_size", "max_seq_len", "max_out_len", "min_out_len")
+
+
+@TASKS.register_module()
+class OpenICLInferTask(BaseTask):
+    """Runs an inferencer; rows that an earlier run finished are not done again."""
+
+    stage = "infer"
+
+    def run(self, report: ReportProgress, models: ModelCache) -> str:
+        """Build what the dataset's ``infer_cfg`` names and let the inferencer write predictions."""
+        templates = {
+            name: PROMPT_TEMPLATES.build(self.section("infer_cfg", name))
+            for name in ("ice_template", "prompt_template")
+            if self.dataset.get("infer_cfg", {}).get(name) is not None
+        }
+        retriever_cfg = self.section("infer_cfg", "retriever")
+        inferencer_cfg = self.section("infer_cfg", "inferencer")
+        dataset = build_dataset(self.dataset)
+        retriever = RETRIEVERS.build(retriever_cfg, dataset=dataset)
+        inferencer = self._build_inferencer(inferencer_cfg, models, report)
+        path = self.run_folder.predictions(self.model["abbr"], self.dataset["abbr"])
+        before = _state(path)
+        inferencer.inference(
+            retriever,
+            **templates,
+            output_json_filepath=str(path.parent),
+            output_json_filename=path.name,
+        )
+        return "reused" if before is not None and _state(path) == before else "done"
+
+    def _build_inferencer(
+        self, config: Mapping[str, Any], models: ModelCache, report: ReportProgress
+    ) -> Any:
+        inferencer_class = INFERENCERS.get(config["type"])
+        extra = {
+            key: self.model[key]
+            for key in _INFERENCER_DEFAULTS
+            if key in self.model and takes_argument(inferencer_class, key)
+        }
+        # Asked for by name: inferencers written for OpenCompass take any keyword and use few.
+        if takes_argument(inferencer_class, "progress", by_name=True):
+            extra["progress"] = report
+        return INFERENCERS.build(config, model=models.get(self.model), **extra)
+
+
+def takes_argument(cls: type, name: str, *, by_name: bool = False) -> bool:
+    """Whether a class can be built with the keyword argument ``name``.
+
+    An ``__init__`` with ``**kwargs`` is taken to hand them to that of its base class.
+
+    Args:
+        cls: The class.
+        name: The argument.
+        by_name: Do not count an outermost ``**kwargs`` that takes anything.
+
+    Example:
+        >>> class Base:
+        ...     def __init__(self, size, **kwargs): ...
+        >>> class Derived(Base):
+        ...     def __init__(self, *args, color=None, **kwargs): ...
+        >>> takes_argument(Derived, "size"), takes_argument(Derived, "weight")
+        (True, True)
+        >>> takes_argument(Derived, "weight", by_name=True)
+        False
+    """
+    for ancestor in cls.__mro__:
+        if ancestor is object or "__init__" not in vars(ancestor):
+            continue
+        parameters = inspect.signature(vars(ancestor)["__init__"]).parameters
+        if name in parameters:
+            return True
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return False
+    return not by_name
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    return (path.stat().st_ino, path.stat().st_mtime_ns) if path.exists() else None

@@ -1,0 +1,298 @@
+import json
+import math
+import os
+
+import pytest
+
+from opencompass_ext.errors import ConfigError
+from opencompass_ext.outputs import RunFolder
+from opencompass_ext.predictions import PredictionsFile
+from opencompass_ext.running import execute
+
+
+def names_below(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+
+
+def test_a_whole_run_makes_opencompass_files(shop):
+    config = shop.config(
+        [shop.model("m1"), shop.model("m2", vocab_size=4)],
+        [shop.dataset("a"), shop.dataset("b")],
+        max_num_workers=2,
+    )
+    code, output = shop.run(config)
+    assert code == 0, output
+    files = {n for n in names_below(shop.root) if (shop.root / n).is_file()}
+    dump = {n for n in files if n.startswith("configs/")}
+    assert len(dump) == 1
+    assert (shop.root / dump.pop()).read_text() == "# the config\n"
+    pairs = [f"{m}/{d}" for m in ("m1", "m2") for d in ("a", "b")]
+    assert files - {n for n in files if n.startswith("configs/")} == {
+        "summary/summary_test.json",
+        *(f"predictions/{pair}.json" for pair in pairs),
+        *(f"predictions/{pair}.provenance" for pair in pairs),
+        *(f"results/{pair}.json" for pair in pairs),
+        *(f"logs/{stage}/{pair}.out" for stage in ("infer", "eval") for pair in pairs),
+    }
+    assert shop.summary == {"models": ["m1", "m2"], "datasets": ["a", "b"], "failures": []}
+    result = json.loads(shop.file("results", "m2", "a").read_text())
+    assert result["average_ppl"] == pytest.approx(math.log(4))
+    assert len(result["details"]) == 12
+    assert result["provenance"]["model"]["identity"]["vocab_size"] == 4
+    assert "OpenICLInfer[m1/a] done" in shop.file("logs/infer", "m1", "a", ".out").read_text()
+
+
+def test_one_bad_dataset_of_three_fails_alone(shop):
+    bad = shop.dataset("bad") | {"path": str(shop.folder / "absent.jsonl")}
+    config = shop.config([shop.model()], [shop.dataset("a"), bad, shop.dataset("c")])
+    code, output = shop.run(config)
+    assert code == 1
+    assert shop.file("results", "m", "a").exists()
+    assert shop.file("results", "m", "c").exists()
+    assert not shop.file("results", "m", "bad").exists()
+    ((name, error, log),) = shop.summary["failures"]
+    assert name == "OpenICLInfer[m/bad]"
+    assert "absent.jsonl" in error
+    assert output.index("SUMMARY") < output.index("1 failed:")
+    tail = output[output.index("1 failed:") :]
+    assert name in tail
+    assert error in tail
+    assert log in tail
+    text = (shop.folder / log).read_text()
+    assert "absent.jsonl" in text
+    assert "Traceback" not in text + output
+
+
+def test_a_bug_keeps_its_traceback_in_the_log_and_off_the_terminal(shop):
+    # ScriptedModel compares the marker with a text: a number is a bug of whoever wrote this.
+    config = shop.config([shop.model(fail_on=3)], [shop.dataset("a"), shop.dataset("b")])
+    code, output = shop.run(config)
+    assert code == 1
+    assert "Traceback" not in output
+    assert [error for _, error, _ in shop.summary["failures"]] == [
+        "TypeError: 'in <string>' requires string as left operand, not int"
+    ] * 2
+    assert "Traceback" in shop.file("logs/infer", "m", "a", ".out").read_text()
+
+
+def test_fail_fast_starts_nothing_more(shop):
+    config = shop.config(
+        [shop.model(fail_on="of bad")], [shop.dataset("bad"), shop.dataset("b"), shop.dataset("c")]
+    )
+    code, output = shop.run(config, fail_fast=True)
+    assert code == 1
+    assert "2 tasks were not started" in output
+    assert os.listdir(shop.root / "logs" / "infer" / "m") == ["bad.out"]
+    assert not (shop.root / "results").exists()
+
+
+def test_debug_runs_here_and_its_failures_count(shop):
+    config = shop.config([shop.model(fail_on="of bad")], [shop.dataset("bad"), shop.dataset("b")])
+    code, output = shop.run(config, debug=True)
+    assert code == 1
+    assert "scripted failure" in output
+    assert shop.file("results", "m", "b").exists()
+    assert not (shop.root / "logs").exists()
+    code, output = shop.run(
+        shop.config([shop.model(fail_on=3)], [shop.dataset("a")]), debug=True, mode="infer"
+    )
+    assert code == 1
+    assert "Traceback" in output
+
+
+def test_eval_again_uses_predictions_and_makes_results_anew(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    assert shop.run(config, mode="infer")[0] == 0
+    assert not (shop.root / "results").exists()
+    predictions = shop.file("predictions", "m", "a")
+    before = predictions.stat().st_mtime_ns
+    assert shop.run(config, mode="eval", reuse="latest")[0] == 0
+    first = shop.file("results", "m", "a").read_bytes()
+    shop.file("results", "m", "a").write_text('{"average_ppl": 99}')
+    assert shop.run(config, mode="eval", reuse=shop.root.name)[0] == 0
+    assert shop.file("results", "m", "a").read_bytes() == first
+    assert predictions.stat().st_mtime_ns == before
+    assert len(list(shop.out.iterdir())) == 1
+
+
+def test_predictions_made_by_opencompass_are_evaluated(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    assert shop.run(config, mode="infer")[0] == 0
+    rows = {
+        "0": {"origin_prompt": "x", "ppl": 2.0, "token_len": 4},
+        "1": {"ppl": 9.0, "token_len": 2},
+    }
+    shop.file("predictions", "m", "a").write_text(json.dumps(rows, indent=4))
+    shop.file("predictions", "m", "a", ".provenance").unlink()
+    assert shop.run(config, mode="eval", reuse="latest")[0] == 0
+    result = json.loads(shop.file("results", "m", "a").read_text())
+    assert result["average_ppl"] == pytest.approx(11 / 6)
+
+
+def test_eval_without_predictions_says_what_to_do(shop):
+    config = shop.config([shop.model()], [shop.dataset("a"), shop.dataset("b")])
+    assert shop.run(config, mode="infer")[0] == 0
+    shop.file("predictions", "m", "b").unlink()
+    code, output = shop.run(config, mode="eval", reuse="latest")
+    assert code == 1
+    assert "b.json: run inference first" in output
+    assert shop.file("results", "m", "a").exists()
+
+
+def test_viz_only_summarizes(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    assert shop.run(config)[0] == 0
+    before = names_below(shop.root)
+    (shop.root / "summary" / "summary_test.json").unlink()
+    assert shop.run(config, mode="viz", reuse="latest")[0] == 0
+    assert {n for n in names_below(shop.root) if not n.startswith("configs")} == {
+        n for n in before if not n.startswith("configs")
+    }
+
+
+def test_a_second_run_with_reuse_scores_nothing(shop):
+    # The second time the model would kill its process on any text at all.
+    datasets = [shop.dataset("a"), shop.dataset("b")]
+    assert shop.run(shop.config([shop.model()], datasets))[0] == 0
+    code, output = shop.run(shop.config([shop.model(die_on="row")], datasets), reuse="latest")
+    assert code == 0, output
+    assert output.count("reused") == 2
+
+
+def test_data_that_grew_is_scored_where_it_is_new(shop):
+    dataset = shop.dataset("a", rows=6)
+    assert shop.run(shop.config([shop.model()], [dataset]))[0] == 0
+    shop.data("a", rows=10)
+    code, output = shop.run(
+        shop.config([shop.model(fail_on="row 3 of")], [dataset]), reuse="latest"
+    )
+    assert code == 0, output
+    assert len(json.loads(shop.file("predictions", "m", "a").read_text())) == 10
+    assert len(json.loads(shop.file("results", "m", "a").read_text())["details"]) == 10
+
+
+def test_an_edited_row_and_a_changed_model_are_scored_again(shop):
+    dataset = shop.dataset("a", rows=["aaa", "bbb", "ccc"])
+    assert shop.run(shop.config([shop.model()], [dataset]))[0] == 0
+    shop.data("a", rows=["aaa", "edited", "ccc"])
+    only_b = shop.config([shop.model(fail_on="ccc")], [dataset])
+    assert shop.run(only_b, reuse="latest")[0] == 0
+    rows = json.loads(shop.file("predictions", "m", "a").read_text())
+    assert [rows[i]["origin_prompt"] for i in "012"] == ["aaa", "edited", "ccc"]
+    changed = shop.config([shop.model(vocab_size=4)], [dataset])
+    assert shop.run(changed, reuse="latest")[0] == 0
+    result = json.loads(shop.file("results", "m", "a").read_text())
+    assert result["average_ppl"] == pytest.approx(math.log(4))
+
+
+def test_two_runs_at_once_get_two_folders(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    runs = [shop.start(config) for _ in range(2)]
+    for run in runs:
+        run.communicate(timeout=120)
+        assert run.returncode == 0
+    assert len(list(shop.out.iterdir())) == 2
+    for folder in shop.out.iterdir():
+        assert (folder / "results" / "m" / "a.json").exists()
+
+
+def test_two_runs_in_one_folder_do_not_mix(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    (shop.out / "20260101_000000").mkdir(parents=True)
+    path = RunFolder(shop.root).predictions("m", "a")
+    with PredictionsFile(path, ["key"]) as predictions:
+        predictions.append({0: {"ppl": 1.0}})
+        code, output = shop.run(config, reuse="latest")
+        assert code == 1
+        assert "another process is writing" in output
+        assert predictions.rows == {0: {"ppl": 1.0}}
+    assert shop.run(config, reuse="latest")[0] == 0
+
+
+def test_a_failing_summary_is_a_failure_of_the_run(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    config["summarizer"]["type"] = "run_fakes.FailingSummarizer"
+    code, output = shop.run(config)
+    assert code == 1
+    assert "summary: no table today" in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("mode", ["eval", "viz"])
+def test_eval_and_viz_need_an_earlier_run(shop, mode):
+    with pytest.raises(ConfigError, match="say which with -r"):
+        execute({}, config_text="", mode=mode)
+
+
+def test_more_gpus_than_there_are_is_one_error_before_anything(shop, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-5d5b")
+    models = [shop.model("small"), shop.model("big", run_cfg={"num_gpus": 4})]
+    config = shop.config(models, [shop.dataset("a")])
+    code, output = shop.run(config)
+    assert code == 2
+    assert "OpenICLInfer[big/a] asks for 4 GPUs" in output
+    assert "offers 1" in output
+    assert not shop.out.exists()
+
+
+def test_equal_abbrs_are_refused_before_anything(shop):
+    config = shop.config([shop.model()], [shop.dataset("a"), shop.dataset("a")])
+    with pytest.raises(ConfigError, match="'m' meets dataset 'a' twice"):
+        execute(config, config_text="")
+    assert not shop.out.exists()
+
+
+def test_a_config_without_models_or_datasets(shop):
+    with pytest.raises(ConfigError, match="1 models and 0 datasets"):
+        execute(shop.config([shop.model()], []), config_text="")
+
+
+NAMES = ["a/b", "a:b", "a b", "'q\"", "中文数据", "x" * 300, "..", "Data", "data", "/abs"]
+
+
+def test_hostile_names_of_datasets_and_models(shop):
+    datasets = [shop.dataset(f"d{i}") | {"abbr": name} for i, name in enumerate(NAMES)]
+    config = shop.config([shop.model("../org/model:v1"), shop.model("..")], datasets)
+    code, output = shop.run(config)
+    assert code == 0, output
+    assert sorted(os.listdir(shop.out)) == [shop.root.name]
+    folders = ["configs", "logs", "predictions", "results", "summary"]
+    assert sorted(os.listdir(shop.root)) == folders
+    for kind in ("predictions", "results"):
+        assert len(os.listdir(shop.root / kind)) == 2
+        assert len(list((shop.root / kind).glob("*/*.json"))) == 2 * len(NAMES)
+    contents = {p.read_bytes() for p in (shop.root / "predictions").glob("*/*.json")}
+    assert len(contents) == len(NAMES)
+
+
+def test_a_folder_with_blanks_and_quotes(tmp_path, shop):
+    shop.folder = tmp_path / "my 'own' $HOME folder"
+    shop.folder.mkdir()
+    shop.out = shop.folder / "out put"
+    code, output = shop.run(shop.config([shop.model()], [shop.dataset("a")]))
+    assert code == 0, output
+
+
+def test_a_file_in_the_current_folder_cannot_break_the_workers(shop):
+    (shop.folder / "random.py").write_text("raise SystemExit('not this one')")
+    (shop.folder / "logging.py").write_text("raise SystemExit('not this one')")
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    # Started as a program of its own, the run does not have the current folder on its path.
+    process = shop.start(config, environment={"PYTHONSAFEPATH": "1"})
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+
+
+def test_a_work_dir_that_cannot_be_written(shop):
+    (shop.folder / "file").write_text("")
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    code, output = shop.run(config, work_dir=str(shop.folder / "file" / "out"))
+    assert code == 2
+    assert "choose another with -w" in output
+    assert "Traceback" not in output
+
+
+def test_limits_and_defaults_of_the_model_reach_the_inferencer(shop):
+    config = shop.config([shop.model(max_out_len=7, batch_size=5)], [shop.dataset("a", limit=3)])
+    assert shop.run(config)[0] == 0
+    assert len(json.loads(shop.file("predictions", "m", "a").read_text())) == 3

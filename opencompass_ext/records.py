@@ -170,7 +170,8 @@ class TaskOutcome:
 
     Attributes:
         task: The task.
-        status: ``"done"``, ``"failed"`` or ``"interrupted"``.
+        status: ``"done"``, ``"failed"``, ``"interrupted"``, or ``"skipped"`` when it was never
+            started because another had failed.
         error: Last line of the error, for the summary; None when done.
         log: Path of the task's log.
         seconds: Wall time.

@@ -9,13 +9,15 @@ check a config without loading any of the three.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mmengine.registry import Registry as _MMEngineRegistry
 
 from opencompass_ext.compat import our_name
 from opencompass_ext.errors import ConfigError, did_you_mean
+from opencompass_ext.user_code import import_class
 
 
 class Registry(_MMEngineRegistry):
@@ -30,12 +32,26 @@ class Registry(_MMEngineRegistry):
         super().__init__(name, scope="opencompass_ext")
         self._package = package
 
+    def _register_module(
+        self, module: type, module_name: str | list[str] | None = None, force: bool = False
+    ) -> None:
+        # The one place through which mmengine registers, as a decorator or as a call.
+        names = module_name if isinstance(module_name, list) else [module_name or module.__name__]
+        for name in names:
+            taken = self.module_dict.get(name)
+            if taken is not None:
+                raise ValueError(
+                    f"the {self.name} name {name!r} is taken by "
+                    f"{taken.__module__}.{taken.__qualname__}: register under another name"
+                )
+            self.module_dict[name] = module
+
     def names(self) -> list[str]:
         """Return the registered names, sorted."""
         importlib.import_module(self._package)
         return sorted(self.module_dict)
 
-    def get(self, key: str | type) -> type:  # type: ignore[override]
+    def get(self, key: str | type) -> type:
         """Return the class for a class, a registered name, or a dotted path.
 
         Args:
@@ -47,8 +63,8 @@ class Registry(_MMEngineRegistry):
             ConfigError: No such class.
 
         Example:
-            >>> PARTITIONERS.get("opencompass.partitioners.NaivePartitioner").__name__
-            'NaivePartitioner'
+            >>> MODELS.get("opencompass.models.ScriptedModel").__name__
+            'ScriptedModel'
         """
         if isinstance(key, type):
             return key
@@ -62,10 +78,10 @@ class Registry(_MMEngineRegistry):
         if name in self.module_dict:
             return self.module_dict[name]
         if "." in name:
-            return _import_dotted(name, self.name)
+            return import_class(name, self.name)
         raise ConfigError(f"unknown {self.name} type {key!r}: {did_you_mean(name, names)}")
 
-    def build(self, cfg: Mapping[str, Any], **extra: Any) -> Any:  # type: ignore[override]
+    def build(self, cfg: Mapping[str, Any], **extra: Any) -> Any:
         """Build ``cfg["type"]`` from the other keys of ``cfg``; ``extra`` fills what cfg lacks.
 
         Raises:
@@ -74,16 +90,12 @@ class Registry(_MMEngineRegistry):
         arguments = {**extra, **cfg}
         if "type" not in arguments:
             raise ConfigError(f"a {self.name} config needs the key 'type', got keys {sorted(cfg)}")
-        cls = self.get(arguments.pop("type"))
+        cls: Callable[..., Any] = self.get(arguments.pop("type"))
+        try:
+            inspect.signature(cls).bind(**arguments)
+        except TypeError as error:
+            raise ConfigError(f"the {self.name} {cls.__name__}: {error}") from error
         return cls(**arguments)
-
-
-def _import_dotted(path: str, kind: str) -> type:
-    module_name, _, attribute = path.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"cannot import the {kind} type {path!r}: {error}") from error
 
 
 MODELS = Registry("model", package="opencompass_ext.models")

@@ -1,0 +1,78 @@
+import pytest
+
+from opencompass_ext.cli import main
+
+
+def test_list_names_configs_with_the_first_line_of_their_docstring(write, capsys):
+    write("cfgs/models/a/tiny.py", '"""A tiny model.\n\nMore.\n"""\nmodels = []')
+    write("cfgs/models/plain.py", "models = []")
+    write("cfgs/models/broken.py", "models = [")
+    assert main(["list", "models", "--config-dir", "cfgs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "models"
+    summaries = {line.split()[0]: line.split()[1:] for line in lines[1:]}
+    assert summaries["tiny"] == ["A", "tiny", "model."]
+    assert summaries["plain"] == []
+    assert summaries["broken"] == ["(cannot", "be", "read)"]
+
+
+def test_list_types_names_every_registry(capsys):
+    assert main(["list", "types"]) == 0
+    out = capsys.readouterr().out
+    for name in ("ScriptedModel", "JsonlDataset", "ZeroRetriever", "LocalRunner"):
+        assert f"  {name} " in out
+
+
+def test_list_without_a_kind_shows_all(capsys):
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [x for x in lines if not x.startswith(" ")][:4] == [
+        "models",
+        "datasets",
+        "summarizers",
+        "model types",
+    ]
+
+
+def test_list_of_an_unknown_kind_is_told(capsys):
+    assert main(["list", "model"]) == 2
+    assert "list knows no 'model': did you mean 'models'" in capsys.readouterr().err
+
+
+def test_validate_says_what_a_config_holds(config_file, capsys):
+    assert main(["validate", "eval_demo.py"]) == 0
+    assert capsys.readouterr().out == "eval_demo.py: ok (1 models, 1 datasets)\n"
+
+
+def test_validate_checks_parts_of_configs(write, capsys):
+    write("part.py", "models = [dict(type='ScriptedModel')]\nsummarizer = dict()")
+    assert main(["validate", "part.py"]) == 0
+    told = "part.py: ok (part of a config: 1 models, a summarizer)\n"
+    assert capsys.readouterr().out == told
+
+
+def test_validate_goes_on_after_a_bad_config(config_file, write, capsys):
+    write("bad.py", "models = [dict(type='ScriptedModel', vocabsize=2)]")
+    write("empty.py", "x = 1")
+    assert main(["validate", "bad.py", "nowhere.py", "empty.py", "eval_demo.py"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "eval_demo.py: ok (1 models, 1 datasets)\n"
+    assert [line.split(": ")[1] for line in err.splitlines()] == [
+        "bad.py:1",
+        "no config file " + str(config_file.parent / "nowhere.py"),
+        "empty.py",
+    ]
+
+
+def test_validate_can_be_lenient(write, capsys):
+    write("bad.py", "models = [dict(type='ScriptedModel', vocabsize=2)]")
+    assert main(["validate", "bad.py", "--no-strict"]) == 0
+    assert "warning: bad.py:1: models[0].vocabsize: unknown key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["list", "validate"])
+def test_each_command_has_its_own_help(command, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert f"run.py {command}" in capsys.readouterr().out

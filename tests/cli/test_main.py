@@ -1,0 +1,158 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opencompass_ext.cli import app, main
+from opencompass_ext.errors import ConfigError, DataError
+
+REPOSITORY = Path(__file__).parents[2]
+
+HEAVY = ("torch", "transformers", "datasets", "scipy", "pandas", "pyarrow")
+PROBE = """
+import json, sys
+from opencompass_ext.cli import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as error:
+    code = error.code
+print(json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+def probe(*argv, cwd):
+    """Run a command line in a fresh process; return its exit code and the modules it loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *argv],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    return code, set(modules)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["list"],
+        ["validate", "eval_demo.py"],
+        ["eval_demo.py", "--dry-run"],
+    ],
+    ids=lambda argv: argv[0],
+)
+def test_commands_that_only_look_load_nothing_heavy(config_file, argv):
+    code, modules = probe(*argv, cwd=config_file.parent)
+    assert code == 0
+    assert modules.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["list", "--help"], ["validate", "--help"]])
+def test_help_does_not_even_load_mmengine(tmp_path, argv):
+    _, modules = probe(*argv, cwd=tmp_path)
+    assert "mmengine" not in modules
+
+
+def test_a_dry_run_writes_nothing(config_file, capsys):
+    before = sorted(config_file.parent.rglob("*"))
+    assert main(["eval_demo.py", "--dry-run"]) == 0
+    assert "OpenICLInfer[uniform/demo]" in capsys.readouterr().out
+    assert sorted(config_file.parent.rglob("*")) == before
+
+
+def test_mistakes_end_in_one_message_and_code_2(config_file, write, capsys):
+    write("bad.py", "from .nowhere import x")
+    for argv in (["bad.py"], ["nowhere.py"], ["eval_demo.py", "-m", "viz"], ["--modle"]):
+        assert main(argv) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("error: ")
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConfigError("x"), 2), (DataError("x"), 1), (KeyboardInterrupt(), 130)],
+)
+def test_exit_codes(monkeypatch, capsys, error, code):
+    def fail(argv):
+        raise error
+
+    monkeypatch.setattr(app, "run_command", fail)
+    assert main([]) == code
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def fail(argv):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(app, "run_command", fail)
+    with pytest.raises(ZeroDivisionError):
+        main([])
+
+
+def test_unknown_keys_can_be_let_pass(config_file, write, capsys):
+    write("odd.py", config_file.read_text() + "\nworkdir = 'x'\n")
+    assert main(["odd.py", "--dry-run"]) == 2
+    assert main(["odd.py", "--dry-run", "--no-strict"]) == 0
+    assert "warning: odd.py:16: workdir: unknown key" in capsys.readouterr().err
+
+
+def test_output_into_a_closed_pipe_is_no_traceback(tmp_path):
+    command = f"{sys.executable} -c '{PROBE.splitlines()[2]}; main([\"list\"])' | true"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+
+
+def test_a_class_beside_the_config_works_in_workers(write, config_file, tmp_path, monkeypatch):
+    """The console script: neither the config's folder nor the working folder is on sys.path."""
+    write(
+        "experiment/my_rows.py",
+        """
+        from opencompass_ext.datasets import BaseDataset
+
+        class Mine(BaseDataset):
+            @staticmethod
+            def load(count):
+                from datasets import Dataset
+                return Dataset.from_list([{"text": "ab", "label": [[0, 2, 1]]}] * count)
+        """,
+    )
+    text = config_file.read_text()
+    text = text.replace("type='InferencePPLDataset'", "type=Mine")
+    text = text.replace("path='demo.jsonl'", "count=3")
+    write("experiment/c.py", "from my_rows import Mine\n" + text)
+    script = "import sys; sys.path.remove(''); from opencompass_ext.cli import main; "
+    done = subprocess.run(
+        [sys.executable, "-c", script + "sys.exit(main())", "experiment/c.py", "-w", "out"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (predictions,) = tmp_path.glob("out/*/predictions/uniform/demo.json")
+    assert len(json.loads(predictions.read_text())) == 3
+
+
+def test_the_dumped_config_runs_again_and_holds_no_secret(config_file, write, tmp_path):
+    text = config_file.read_text().replace("vocab_size=4", "path='sk-1', vocab_size=4")
+    write("c.py", text + "\nmy_key = dict(api_key='sk-1')\n")
+    assert main(["c.py", "-w", "out", "--limit", "1", "--debug"]) == 0
+    (dumped,) = tmp_path.glob("out/*/configs/*.py")
+    assert "limit" in dumped.read_text()
+    assert main(["validate", str(dumped)]) == 0

@@ -1,0 +1,8 @@
+"""Mean NLL of labelled spans, the English sets only: GSM8K."""
+
+from mmengine.config import read_base
+
+with read_base():
+    from .inference_ppl import inference_ppl_datasets as _all
+
+inference_ppl_en_datasets = [d for d in _all if d["name"].startswith("en_")]

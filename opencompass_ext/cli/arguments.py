@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from opencompass_ext.errors import ConfigError, did_you_mean
 
@@ -27,12 +27,20 @@ Exit codes: 0 all good, 1 some task failed, 2 a mistake in the config or a flag,
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are ConfigErrors: one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a ConfigError."""
+        raise ConfigError(f"{message} ({self.prog} --help shows all flags)")
+
+
 def parse_run_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Return the flags of a run.
 
     Raises:
-        ConfigError: Flags that do not exist, or do not go together.
-        SystemExit: ``--help``, or a value of the wrong form (argparse tells).
+        ConfigError: Flags that do not exist, do not go together, or have a wrong value.
+        SystemExit: ``--help``.
     """
     parser = _parser()
     args, unknown = parser.parse_known_args(argv)
@@ -51,7 +59,7 @@ def parse_run_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="run.py",
         description=_DESCRIPTION,
         epilog=_EPILOG,

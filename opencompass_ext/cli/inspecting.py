@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from opencompass_ext.errors import ConfigError
+from opencompass_ext.cli.arguments import Parser
+from opencompass_ext.errors import ConfigError, did_you_mean
 
 
 def list_command(argv: Sequence[str]) -> int:
     """Print the configs and classes that can be named, each with a line about it."""
-    parser = argparse.ArgumentParser(prog="run.py list", description=list_command.__doc__)
+    parser = Parser(prog="run.py list", description=list_command.__doc__)
     parser.add_argument(
         "kinds",
         nargs="*",
@@ -24,7 +24,6 @@ def list_command(argv: Sequence[str]) -> int:
     parser.add_argument("--config-dir", metavar="DIR", help="a further folder of configs")
     args = parser.parse_args(argv)
     from opencompass_ext.catalog import KINDS
-    from opencompass_ext.errors import did_you_mean
 
     known = [*KINDS, "types"]
     for kind in args.kinds:
@@ -39,7 +38,7 @@ def list_command(argv: Sequence[str]) -> int:
 
 def validate_command(argv: Sequence[str]) -> int:
     """Check configs without running them; exit code 0 if all are good, 2 if not."""
-    parser = argparse.ArgumentParser(prog="run.py validate", description=validate_command.__doc__)
+    parser = Parser(prog="run.py validate", description=validate_command.__doc__)
     parser.add_argument("configs", nargs="+", metavar="CONFIG")
     parser.add_argument("--no-strict", action="store_true", help="unknown keys are warnings only")
     args = parser.parse_args(argv)
@@ -72,14 +71,14 @@ def _validate(path: Path, strict: bool) -> str:
         raise ConfigError(
             f"{where(path)}: holds none of models, datasets, ..._datasets and summarizer"
         )
-    return contents if is_whole else f"part of a config: {contents}"
+    return contents if is_whole else f"part of a config; {contents}"
 
 
 def _contents(config: Mapping[str, Any], is_whole: bool) -> Iterator[str]:
     for name, value in config.items():
         is_part = name.endswith("_datasets") and not is_whole
         if isinstance(value, list) and (name in ("models", "datasets") or is_part):
-            yield f"{len(value)} {name}"
+            yield f"{name}: {len(value)}"
     if "summarizer" in config:
         yield "a summarizer"
 

@@ -14,10 +14,11 @@ from opencompass_ext.errors import ConfigError
 
 
 class Assembled(NamedTuple):
-    """A config as far as flags and files give it, and the files it came from."""
+    """A config as far as flags and files give it, the files it came from, and its origin."""
 
     config: dict[str, Any]
     sources: list[Path]
+    origin: str | None
 
 
 def run_command(argv: Sequence[str]) -> int:
@@ -36,7 +37,11 @@ def run_command(argv: Sequence[str]) -> int:
     assembled = assemble(args)
     allow_imports_from([Path.cwd(), *(path.parent for path in assembled.sources)])
     warnings = check_config(
-        assembled.config, assembled.sources, strict=not args.no_strict, mode=args.mode
+        assembled.config,
+        assembled.sources,
+        origin=assembled.origin,
+        strict=not args.no_strict,
+        mode=args.mode,
     )
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -80,7 +85,7 @@ def assemble(args: argparse.Namespace) -> Assembled:
     quick_model(args)
     quick_dataset(args)
     path = Path(args.config).expanduser().absolute()
-    return Assembled(load_config(path), [path])
+    return Assembled(load_config(path), [path], None)
 
 
 def _from_names(args: argparse.Namespace) -> Assembled:
@@ -110,7 +115,7 @@ def _from_names(args: argparse.Namespace) -> Assembled:
         summarizer = catalog.find_summarizer(args.summarizer, folders)
         config["summarizer"] = summarizer.value
         sources.append(summarizer.path)
-    return Assembled(config, list(dict.fromkeys(sources)))
+    return Assembled(config, list(dict.fromkeys(sources)), "the command line")
 
 
 def _concatenated(found: Sequence[Any], section: str) -> list[Any]:

@@ -112,7 +112,8 @@ def _located(error: BaseException, path: Path) -> ConfigError:
     # The module os is frozen into some interpreters and a file for others.
     if isinstance(error, KeyError) and frames[-1].filename in ("<frozen os>", os.__file__):
         return ConfigError(f"{place}: the environment variable {error.args[0]!r} is not set")
-    return ConfigError(f"{place}: {type(error).__name__}: {error}")
+    text = f": {error}" if str(error) else ""
+    return ConfigError(f"{place}: {type(error).__name__}{text}")
 
 
 def _uses_old_style(tree: ast.Module) -> bool:

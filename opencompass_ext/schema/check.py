@@ -32,6 +32,7 @@ def check_config(
     config: Mapping[str, Any],
     sources: Sequence[Path] = (),
     *,
+    origin: str | None = None,
     strict: bool = True,
     mode: str = "all",
 ) -> list[str]:
@@ -44,6 +45,7 @@ def check_config(
     Args:
         config: The config.
         sources: The files it came from; errors name the line in them where that is clear.
+        origin: Where the config came from, for errors whose line is not clear; None for the files.
         strict: Whether a key that nobody reads is an error. Else it is a warning.
         mode: ``"all"``, ``"infer"``, ``"eval"`` or ``"viz"``: ``"infer"`` needs no evaluator.
 
@@ -53,7 +55,7 @@ def check_config(
     Raises:
         ConfigError: Something is wrong; one line for each thing.
     """
-    return _report(_whole(config, sources, mode), sources, strict)
+    return _report(_whole(config, sources, mode), sources, origin, strict)
 
 
 def check_parts(
@@ -63,16 +65,18 @@ def check_parts(
 
     Args, Returns, Raises: as ``check_config``.
     """
-    return _report(_parts(config), sources, strict)
+    return _report(_parts(config), sources, None, strict)
 
 
-def _report(problems: Iterable[Problem], sources: Sequence[Path], strict: bool) -> list[str]:
+def _report(
+    problems: Iterable[Problem], sources: Sequence[Path], origin: str | None, strict: bool
+) -> list[str]:
     found = list(problems)
     trees = [tree for path in sources for tree in source_trees(path)] if found else []
-    files = ", ".join(where(path) for path in sources)
+    unclear = ", ".join(where(path) for path in sources) if origin is None else origin
 
     def place(key_path: str) -> str:
-        return (locate(key_path, trees) if key_path else None) or files
+        return (locate(key_path, trees) if key_path else None) or unclear
 
     errors = [p for p in found if strict or not p.is_unknown_key]
     if errors:

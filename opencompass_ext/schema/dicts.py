@@ -86,8 +86,12 @@ def is_cheap_to_build(cls: type) -> bool:
 def _try(cls: type, arguments: dict[str, Any], key_path: str) -> Iterator[Problem]:
     try:
         cls(**arguments)
-    except OpenCompassExtError as error:
+    except ConfigError as error:
         yield Problem(key_path, str(error))
+    except OpenCompassExtError:
+        # Not the config's fault: a file or package that this machine lacks. The run tells, for the
+        # task that needs it, and the others go on.
+        return
 
 
 def class_keys(cls: type) -> Keys:

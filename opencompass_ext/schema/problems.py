@@ -41,7 +41,9 @@ def tell(problems: Iterable[Problem], place: Callable[[str], str]) -> list[str]:
     for problem in problems:
         shape = re.sub(r"\d+", "", problem.key_path)
         key = (place(problem.key_path), shape, problem.message)
-        groups.setdefault(key, []).append(problem.key_path)
+        key_paths = groups.setdefault(key, [])
+        if problem.key_path not in key_paths:
+            key_paths.append(problem.key_path)
     lines = []
     for (where, _, message), key_paths in groups.items():
         more = len(key_paths) - 1

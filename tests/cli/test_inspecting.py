@@ -41,13 +41,13 @@ def test_list_of_an_unknown_kind_is_told(capsys):
 
 def test_validate_says_what_a_config_holds(config_file, capsys):
     assert main(["validate", "eval_demo.py"]) == 0
-    assert capsys.readouterr().out == "eval_demo.py: ok (1 models, 1 datasets)\n"
+    assert capsys.readouterr().out == "eval_demo.py: ok (models: 1, datasets: 1)\n"
 
 
 def test_validate_checks_parts_of_configs(write, capsys):
     write("part.py", "models = [dict(type='ScriptedModel')]\nsummarizer = dict()")
     assert main(["validate", "part.py"]) == 0
-    told = "part.py: ok (part of a config: 1 models, a summarizer)\n"
+    told = "part.py: ok (part of a config; models: 1, a summarizer)\n"
     assert capsys.readouterr().out == told
 
 
@@ -56,7 +56,7 @@ def test_validate_goes_on_after_a_bad_config(config_file, write, capsys):
     write("empty.py", "x = 1")
     assert main(["validate", "bad.py", "nowhere.py", "empty.py", "eval_demo.py"]) == 2
     out, err = capsys.readouterr()
-    assert out == "eval_demo.py: ok (1 models, 1 datasets)\n"
+    assert out == "eval_demo.py: ok (models: 1, datasets: 1)\n"
     assert [line.split(": ")[1] for line in err.splitlines()] == [
         "bad.py:1",
         "no config file " + str(config_file.parent / "nowhere.py"),

@@ -150,6 +150,7 @@ def test_old_style_base_files_work(write):
         ("x = 1\nmodels = undefined\n", r"c\.py:2: NameError: name 'undefined'"),
         ("x = 1\ny = {}['a']\n", r"c\.py:2: KeyError: 'a'"),
         ("raise SystemExit(3)\n", r"c\.py:1: SystemExit: 3"),
+        ("x = 1\nassert x == 2\n", r"c\.py:2: AssertionError$"),
         ("def f():\n    return 1 / 0\nf()\n", r"c\.py:2: ZeroDivisionError"),
         ("import os\n\nx = os.environ['NOT_SET_HERE']\n", r"c\.py:3: the environment variable"),
         ("from pkg import f\nx = 1\ny = f(x)\n", r"c\.py:3: TypeError: pkg\.f is only named here"),

@@ -153,6 +153,17 @@ def test_one_slip_in_a_loop_is_told_once(config):
     assert problem.endswith("(and in 8 more entries)")
 
 
+def test_what_this_machine_lacks_is_no_mistake_of_the_config(config):
+    config["models"][0] = {"type": "HuggingFaceBaseModel", "path": "/nowhere/at/all"}
+    assert check_config(config) == []
+
+
+def test_a_value_that_its_class_refuses_is_told(config):
+    config["models"][0] = {"type": "HuggingFaceBaseModel", "path": "/m", "long_text": "windw"}
+    (problem,) = problems(config)
+    assert problem.startswith("models[0]: long_text must be one of")
+
+
 def test_inference_alone_needs_no_evaluator(config):
     del config["datasets"][0]["eval_cfg"]
     assert check_config(config, mode="infer") == []
@@ -248,6 +259,12 @@ class TestPlaces:
         config["datasets"][0]["pth"] = 2
         (problem,) = problems(config, sources=[path])
         assert problem.startswith("c.py: datasets[0].pth")
+
+    def test_an_unclear_place_can_be_given_in_words(self, config, write):
+        path = write("c.py", "")
+        config["datasets"][0]["pth"] = 2
+        (problem,) = problems(config, sources=[path], origin="the command line")
+        assert problem.startswith("the command line: datasets[0].pth")
 
 
 def test_parts_of_configs_are_checked(write):

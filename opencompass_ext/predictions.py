@@ -32,6 +32,9 @@ from opencompass_ext.outputs import (
 
 logger = logging.getLogger(__name__)
 
+# A worker whose run was killed finishes the batch in hand, and ends 30 seconds later at most.
+LOCK_WAIT_SECONDS = 35.0
+
 
 class PredictionsFile:
     """Rows of one predictions file: those that are finished, and a safe place for those to come.
@@ -196,17 +199,7 @@ class PredictionsFile:
     def _acquire(self) -> None:
         if self._lock is not None:
             return
-        lock = FileLock(lock_path(self.path), timeout=0)
-        with writing(lock_path(self.path)):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                lock.acquire()
-            except Timeout:
-                raise PredictionsError(
-                    f"another process is writing {self.path} (it holds {lock_path(self.path)}): "
-                    "wait for it to end, or start a new run without -r"
-                ) from None
-        self._lock = lock
+        self._lock = self._locked()
         if self._state_on_disk() != self._seen:
             self._load()
         if self._only_in_final:
@@ -214,6 +207,25 @@ class PredictionsFile:
             # between the new final file and its provenance.
             self._journal.append(self._only_in_final)
             self._only_in_final = {}
+
+    def _locked(self) -> FileLock:
+        path = lock_path(self.path)
+        lock = FileLock(path)
+        with writing(path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(timeout=0)
+                return lock
+            except Timeout:
+                logger.warning("waiting for another process that is writing %s", self.path)
+            try:
+                lock.acquire(timeout=LOCK_WAIT_SECONDS)
+                return lock
+            except Timeout:
+                raise PredictionsError(
+                    f"another process is writing {self.path} (it holds {path}): wait for it to "
+                    "end, or start a new run without -r"
+                ) from None
 
     def _state_on_disk(self) -> list[tuple[int, int, int] | None]:
         states: list[tuple[int, int, int] | None] = []

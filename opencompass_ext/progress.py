@@ -58,6 +58,11 @@ class Meter:
         return self._rows_done / self._rows_total if self._rows_total else 0.0
 
     @property
+    def fraction_before(self) -> float:
+        """Share of the rows that an earlier run had done."""
+        return (self._rows_before or 0) / self._rows_total if self._rows_total else 0.0
+
+    @property
     def rows(self) -> str:
         """Rows done and in all."""
         return f"{self._rows_done}/{self._rows_total} rows"
@@ -106,6 +111,7 @@ class Progress(AbstractContextManager["Progress"]):
         self.ended_count = 0
         self.meters: dict[str, Meter] = {}
         self._started_at = time.monotonic()
+        self._done_before = 0.0
 
     def started(self, pair: TaskSpec) -> None:
         """A worker has begun with a pair."""
@@ -118,7 +124,11 @@ class Progress(AbstractContextManager["Progress"]):
     def ended(self, outcome: TaskOutcome, how: str) -> None:
         """A pair has ended; ``how`` is ``"done"``, ``"reused"``, ``"failed"``, ..."""
         self.ended_count += 1
-        self.meters.pop(outcome.task.name, None)
+        meter = self.meters.pop(outcome.task.name, None)
+        if how == "reused":
+            self._done_before += 1.0
+        elif meter is not None:
+            self._done_before += meter.fraction_before
 
     def reporter(self, pair: TaskSpec) -> ReportProgress:
         """Return a function for a task that runs in this process."""
@@ -129,12 +139,18 @@ class Progress(AbstractContextManager["Progress"]):
         return report
 
     @property
+    def done(self) -> float:
+        """Pairs done, those at work counted by the share of their rows."""
+        return self.ended_count + sum(meter.fraction for meter in self.meters.values())
+
+    @property
     def time_left(self) -> str:
-        """Time until all pairs are done, from the share done so far; nothing while unknown."""
-        share = (self.ended_count + sum(m.fraction for m in self.meters.values())) / self.total
-        if not 0 < share < 1:
+        """Time that the other pairs will take at the speed so far, or nothing while unknown."""
+        before = self._done_before + sum(m.fraction_before for m in self.meters.values())
+        newly_done, left = self.done - before, self.total - self.done
+        if newly_done <= 0 or left <= 0:
             return ""
-        return f"{clock((time.monotonic() - self._started_at) * (1 - share) / share)} left"
+        return f"{clock((time.monotonic() - self._started_at) * left / newly_done)} left"
 
     def __exit__(
         self,
@@ -236,9 +252,8 @@ class LiveProgress(Progress):
         self._show_stage()
 
     def _show_stage(self) -> None:
-        done = self.ended_count + sum(meter.fraction for meter in self.meters.values())
         text = "  ".join(filter(None, (f"{self.ended_count}/{self.total} tasks", self.time_left)))
-        self._display.update(self._stage_bar, completed=done, text=text)
+        self._display.update(self._stage_bar, completed=self.done, text=text)
 
     def __enter__(self) -> LiveProgress:
         self._display.start()

@@ -84,8 +84,9 @@ class Workshop:
             start_new_session=True,
         )
 
-    def run(self, config, **arguments):
-        """Run to the end in this process; return exit code and output."""
+    def run(self, config, *, workers=False, **arguments):
+        """Run to the end; return exit code and output. Without workers it takes no time."""
+        arguments.setdefault("debug", not workers)
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             try:
@@ -115,18 +116,18 @@ class Workshop:
 
     def wait_for_rows(self, model, dataset, count):
         """Wait until at least ``count`` rows are in the journal."""
-        wait_until(lambda: len(self.rows_in_journal(model, dataset)) >= count)
+        self.wait_until(lambda: len(self.rows_in_journal(model, dataset)) >= count)
+
+    @staticmethod
+    def wait_until(is_true, seconds=60):
+        end = time.monotonic() + seconds
+        while not is_true():
+            assert time.monotonic() < end, "it did not happen"
+            time.sleep(0.02)
 
     @property
     def summary(self):
         return json.loads((self.root / "summary" / "summary_test.json").read_text())
-
-
-def wait_until(is_true, seconds=60):
-    end = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from opencompass_ext.errors import DataError
 from opencompass_ext.evaluators import BaseEvaluator
+from opencompass_ext.models import ScriptedModel
 
 
 class Texts:
@@ -14,6 +15,20 @@ class Texts:
         if not Path(path).exists():
             raise DataError(f"no data file {path}")
         self.test = [json.loads(line) for line in Path(path).read_text().splitlines()][:limit]
+
+
+class LoggedModel(ScriptedModel):
+    """Notes the number in each text it scores, as in "row 3 of a", in a file."""
+
+    def __init__(self, scored_log, **kwargs):
+        super().__init__(**kwargs)
+        self.scored_log = scored_log
+
+    def score_spans(self, texts, **kwargs):
+        for batch in super().score_spans(texts, **kwargs):
+            with open(self.scored_log, "a") as file:
+                file.writelines(texts[i].text.split()[1] + "\n" for i in batch)
+            yield batch
 
 
 class MeanEvaluator(BaseEvaluator):

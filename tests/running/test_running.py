@@ -4,9 +4,9 @@ import os
 
 import pytest
 
+from opencompass_ext import predictions
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.outputs import RunFolder
-from opencompass_ext.predictions import PredictionsFile
 from opencompass_ext.running import execute
 
 
@@ -20,7 +20,7 @@ def test_a_whole_run_makes_opencompass_files(shop):
         [shop.dataset("a"), shop.dataset("b")],
         max_num_workers=2,
     )
-    code, output = shop.run(config)
+    code, output = shop.run(config, workers=True)
     assert code == 0, output
     files = {n for n in names_below(shop.root) if (shop.root / n).is_file()}
     dump = {n for n in files if n.startswith("configs/")}
@@ -45,7 +45,7 @@ def test_a_whole_run_makes_opencompass_files(shop):
 def test_one_bad_dataset_of_three_fails_alone(shop):
     bad = shop.dataset("bad") | {"path": str(shop.folder / "absent.jsonl")}
     config = shop.config([shop.model()], [shop.dataset("a"), bad, shop.dataset("c")])
-    code, output = shop.run(config)
+    code, output = shop.run(config, workers=True)
     assert code == 1
     assert shop.file("results", "m", "a").exists()
     assert shop.file("results", "m", "c").exists()
@@ -66,7 +66,7 @@ def test_one_bad_dataset_of_three_fails_alone(shop):
 def test_a_bug_keeps_its_traceback_in_the_log_and_off_the_terminal(shop):
     # ScriptedModel compares the marker with a text: a number is a bug of whoever wrote this.
     config = shop.config([shop.model(fail_on=3)], [shop.dataset("a"), shop.dataset("b")])
-    code, output = shop.run(config)
+    code, output = shop.run(config, workers=True)
     assert code == 1
     assert "Traceback" not in output
     assert [error for _, error, _ in shop.summary["failures"]] == [
@@ -79,7 +79,7 @@ def test_fail_fast_starts_nothing_more(shop):
     config = shop.config(
         [shop.model(fail_on="of bad")], [shop.dataset("bad"), shop.dataset("b"), shop.dataset("c")]
     )
-    code, output = shop.run(config, fail_fast=True)
+    code, output = shop.run(config, fail_fast=True, workers=True)
     assert code == 1
     assert "2 tasks were not started" in output
     assert os.listdir(shop.root / "logs" / "infer" / "m") == ["bad.out"]
@@ -88,14 +88,12 @@ def test_fail_fast_starts_nothing_more(shop):
 
 def test_debug_runs_here_and_its_failures_count(shop):
     config = shop.config([shop.model(fail_on="of bad")], [shop.dataset("bad"), shop.dataset("b")])
-    code, output = shop.run(config, debug=True)
+    code, output = shop.run(config)
     assert code == 1
     assert "scripted failure" in output
     assert shop.file("results", "m", "b").exists()
     assert not (shop.root / "logs").exists()
-    code, output = shop.run(
-        shop.config([shop.model(fail_on=3)], [shop.dataset("a")]), debug=True, mode="infer"
-    )
+    code, output = shop.run(shop.config([shop.model(fail_on=3)], [shop.dataset("a")]), mode="infer")
     assert code == 1
     assert "Traceback" in output
 
@@ -104,14 +102,14 @@ def test_eval_again_uses_predictions_and_makes_results_anew(shop):
     config = shop.config([shop.model()], [shop.dataset("a")])
     assert shop.run(config, mode="infer")[0] == 0
     assert not (shop.root / "results").exists()
-    predictions = shop.file("predictions", "m", "a")
-    before = predictions.stat().st_mtime_ns
+    path = shop.file("predictions", "m", "a")
+    before = path.stat().st_mtime_ns
     assert shop.run(config, mode="eval", reuse="latest")[0] == 0
     first = shop.file("results", "m", "a").read_bytes()
     shop.file("results", "m", "a").write_text('{"average_ppl": 99}')
     assert shop.run(config, mode="eval", reuse=shop.root.name)[0] == 0
     assert shop.file("results", "m", "a").read_bytes() == first
-    assert predictions.stat().st_mtime_ns == before
+    assert path.stat().st_mtime_ns == before
     assert len(list(shop.out.iterdir())) == 1
 
 
@@ -151,10 +149,10 @@ def test_viz_only_summarizes(shop):
 
 
 def test_a_second_run_with_reuse_scores_nothing(shop):
-    # The second time the model would kill its process on any text at all.
+    # The second time the model would fail on any text at all.
     datasets = [shop.dataset("a"), shop.dataset("b")]
     assert shop.run(shop.config([shop.model()], datasets))[0] == 0
-    code, output = shop.run(shop.config([shop.model(die_on="row")], datasets), reuse="latest")
+    code, output = shop.run(shop.config([shop.model(fail_on="row")], datasets), reuse="latest")
     assert code == 0, output
     assert output.count("reused") == 2
 
@@ -196,16 +194,17 @@ def test_two_runs_at_once_get_two_folders(shop):
         assert (folder / "results" / "m" / "a.json").exists()
 
 
-def test_two_runs_in_one_folder_do_not_mix(shop):
+def test_two_runs_in_one_folder_do_not_mix(shop, monkeypatch):
+    monkeypatch.setattr(predictions, "LOCK_WAIT_SECONDS", 0.1)
     config = shop.config([shop.model()], [shop.dataset("a")])
     (shop.out / "20260101_000000").mkdir(parents=True)
     path = RunFolder(shop.root).predictions("m", "a")
-    with PredictionsFile(path, ["key"]) as predictions:
-        predictions.append({0: {"ppl": 1.0}})
+    with predictions.PredictionsFile(path, ["key"]) as other:
+        other.append({0: {"ppl": 1.0}})
         code, output = shop.run(config, reuse="latest")
         assert code == 1
         assert "another process is writing" in output
-        assert predictions.rows == {0: {"ppl": 1.0}}
+        assert other.rows == {0: {"ppl": 1.0}}
     assert shop.run(config, reuse="latest")[0] == 0
 
 
@@ -253,7 +252,7 @@ NAMES = ["a/b", "a:b", "a b", "'q\"", "中文数据", "x" * 300, "..", "Data", "
 def test_hostile_names_of_datasets_and_models(shop):
     datasets = [shop.dataset(f"d{i}") | {"abbr": name} for i, name in enumerate(NAMES)]
     config = shop.config([shop.model("../org/model:v1"), shop.model("..")], datasets)
-    code, output = shop.run(config)
+    code, output = shop.run(config, workers=True)
     assert code == 0, output
     assert sorted(os.listdir(shop.out)) == [shop.root.name]
     folders = ["configs", "logs", "predictions", "results", "summary"]
@@ -269,7 +268,7 @@ def test_a_folder_with_blanks_and_quotes(tmp_path, shop):
     shop.folder = tmp_path / "my 'own' $HOME folder"
     shop.folder.mkdir()
     shop.out = shop.folder / "out put"
-    code, output = shop.run(shop.config([shop.model()], [shop.dataset("a")]))
+    code, output = shop.run(shop.config([shop.model()], [shop.dataset("a")]), workers=True)
     assert code == 0, output
 
 

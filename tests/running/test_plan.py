@@ -1,0 +1,115 @@
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from opencompass_ext.errors import ConfigError
+from opencompass_ext.outputs import RunFolder
+from opencompass_ext.plan import check_case
+
+
+def test_a_dry_run_shows_all_stages_and_writes_nothing(shop):
+    models = [shop.model("m1"), shop.model("m2", run_cfg={"num_gpus": 0})]
+    config = shop.config(models, [shop.dataset("a"), shop.dataset("b")], max_num_workers=3)
+    before = sorted(os.listdir(shop.folder))
+    code, output = shop.run(config, dry_run=True, workers=True)
+    assert code == 0
+    assert sorted(os.listdir(shop.folder)) == before
+    for stage in ("Infer", "Eval"):
+        for pair in ("m1/a", "m1/b", "m2/a", "m2/b"):
+            assert f"OpenICL{stage}[{pair}]  GPUs: 0" in output
+    assert "LocalRunner in worker processes, 3 at a time" in output
+    assert "nothing was run or written" in output
+
+
+def test_a_dry_run_shows_what_is_there_already(shop):
+    datasets = [shop.dataset("a"), shop.dataset("b")]
+    assert shop.run(shop.config([shop.model(fail_on="row 5 of b")], datasets))[0] == 1
+    before = {p: p.stat().st_mtime_ns for p in shop.folder.rglob("*")}
+    code, output = shop.run(shop.config([shop.model()], datasets), dry_run=True, reuse="latest")
+    assert code == 0
+    infer, evaluation = output.split("\neval:")
+    assert "dataset a: predictions exist" in infer
+    assert "dataset b: unfinished, 4 rows are kept" in infer
+    assert "dataset a: results exist and are made anew" in evaluation
+    assert "dataset b: new" in evaluation
+    assert {p: p.stat().st_mtime_ns for p in shop.folder.rglob("*")} == before
+
+
+def test_a_dry_run_of_one_stage_shows_that_stage(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    _, output = shop.run(config, dry_run=True, mode="infer")
+    assert "Eval" not in output
+    assert "summary" not in output
+
+
+def test_a_dry_run_finds_missing_gpus(shop, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    config = shop.config([shop.model(run_cfg={"num_gpus": 2})], [shop.dataset("a")])
+    code, output = shop.run(config, dry_run=True)
+    assert code == 2
+    assert "GPUs: 2" in output
+    assert "asks for 2 GPUs" in output
+
+
+def test_planning_imports_nothing_heavy(shop):
+    code = textwrap.dedent("""
+        import sys
+        from opencompass_ext.outputs import RunFolder
+        from opencompass_ext.plan import describe, plan_stage
+        import opencompass_ext.running
+        config = {
+            "models": [{"type": "ScriptedModel", "abbr": "m"}],
+            "datasets": [{"type": "InferencePPLDataset", "abbr": "d"}],
+        }
+        folder = RunFolder("x")
+        print(describe([plan_stage(config, s, folder) for s in ("infer", "eval")], folder,
+                       with_summary=True))
+        heavy = {"torch", "transformers", "datasets", "scipy"} & set(sys.modules)
+        sys.exit(f"imported {heavy}" if heavy else 0)
+    """)
+    reply = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=os.getcwd()
+    )
+    assert reply.returncode == 0, reply.stderr
+    assert "OpenICLEval[m/d]" in reply.stdout
+
+
+@pytest.mark.parametrize("ignores_case", [True, False])
+def test_names_that_differ_in_case_only(tmp_path, monkeypatch, ignores_case):
+    monkeypatch.setattr(RunFolder, "ignores_case", lambda self: ignores_case)
+    config = {"models": [{"abbr": "M"}, {"abbr": "m"}], "datasets": [{"abbr": "d"}]}
+    if ignores_case:
+        with pytest.raises(ConfigError, match="models: the abbrs 'M' and 'm' differ only in case"):
+            check_case(config, RunFolder(tmp_path))
+    else:
+        check_case(config, RunFolder(tmp_path))
+
+
+def test_the_config_chooses_runner_partitioner_and_task(shop):
+    config = shop.config([shop.model()], [shop.dataset("a"), shop.dataset("b")])
+    config["infer"] = {
+        "partitioner": {"type": "opencompass.partitioners.NaivePartitioner", "n": 2},
+        "runner": {
+            "type": "opencompass.runners.LocalRunner",
+            "task": {"type": "opencompass.tasks.OpenICLInferTask"},
+        },
+    }
+    config["eval"]["runner"]["task"] = {"type": "OpenICLEvalTask", "dump_details": False}
+    code, output = shop.run(config, dry_run=True)
+    assert code == 0
+    assert "OpenICLInfer[m/a,m/b]" in output
+    assert shop.run(config)[0] == 0
+    assert "details" not in json.loads(shop.file("results", "m", "a").read_text())
+
+
+def test_an_unknown_name_is_one_error_before_anything(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    config["infer"]["runner"]["type"] = "LocalRuner"
+    code, output = shop.run(config)
+    assert code == 2
+    assert "did you mean 'LocalRunner'" in output
+    assert not shop.out.exists()

@@ -1,0 +1,42 @@
+import pytest
+
+from opencompass_ext.errors import DataError
+from opencompass_ext.records import TaskSpec
+from opencompass_ext.tasks.protocol import (
+    Assignment,
+    Done,
+    Failed,
+    Progressed,
+    event_from_line,
+    event_to_line,
+    failure,
+)
+
+
+@pytest.mark.parametrize(
+    "event", [Progressed(1, 2, 3), Done("reused"), Failed("line\nbreak 中 \ud800", is_users=True)]
+)
+def test_events_arrive_as_they_were_sent(event):
+    line = event_to_line(event)
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert event_from_line(line) == event
+
+
+def test_an_assignment_arrives_as_it_was_sent():
+    spec = TaskSpec("T", {"abbr": "m\n中"}, ({"abbr": "d", "x": [1, None]},), "run", {"o": True})
+    line = Assignment(spec, "a log").to_line()
+    assert line.count(b"\n") == 1
+    assert Assignment.from_line(line) == Assignment(spec, "a log")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (DataError("file.jsonl:3\n  no text"), Failed("file.jsonl:3 no text", is_users=True)),
+        (ValueError("\n first\nsecond"), Failed("ValueError: first", is_users=False)),
+        (AssertionError(), Failed("AssertionError", is_users=False)),
+    ],
+)
+def test_an_error_is_told_in_one_line(error, told):
+    assert failure(error) == told

@@ -43,9 +43,9 @@ def test_plain_lines_come_every_few_seconds(now, caplog):
     caplog.set_level(logging.INFO)
     with PlainProgress("infer", 2, seconds_between_lines=10.0) as progress:
         progress.started(pair("a"))
-        for second in range(1, 26):
+        for second in range(26):
             now[0] = 100.0 + second
-            progress.advanced(pair("a"), second, 50, 100 * (second - 1))
+            progress.advanced(pair("a"), second, 50, 100 * second)
         progress.ended(TaskOutcome(pair("a"), "done", seconds=25.0), "done")
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [

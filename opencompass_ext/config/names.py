@@ -42,11 +42,11 @@ class NamedObject:
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
             f"{self.path} is only named here, not imported: a config can use it as a value of "
-            "'type', but not call it, index it or loop over it. Lists and dicts of another config "
-            "file are imported inside 'with read_base():'"
+            "'type', but not call, index or inherit from it, nor loop over it. Lists and dicts of "
+            "another config file are imported inside 'with read_base():'"
         )
 
-    __call__ = __iter__ = __getitem__ = __add__ = __radd__ = _refuse
+    __call__ = __iter__ = __getitem__ = __add__ = __radd__ = __mro_entries__ = _refuse
 
 
 def name_imports(tree: ast.Module, path: Path) -> set[str]:

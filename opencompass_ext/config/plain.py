@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from types import FunctionType
@@ -100,9 +101,11 @@ def _key_name(key: Any, key_path: str) -> str:
 
 
 def _named(value: NamedObject, key_path: str) -> str:
+    """Return the path of a named object, if all that it can be meant as is a name."""
+    root, key = re.split(r"[.\[]", key_path)[0], key_path.rpartition(".")[2]
+    is_helper = root not in SECTIONS and not root.endswith("_datasets")
     # 'torch' is for dtypes such as torch.bfloat16, which models know by that name.
-    key = key_path.rpartition(".")[2]
-    if key == "type" or value.path.startswith("torch."):
+    if is_helper or key == "type" or value.path.startswith("torch."):
         return value.path
     raise NotDataError(
         key_path,

@@ -120,6 +120,20 @@ def test_several_read_base_blocks_and_imports_on_one_line(write):
     assert load_config(path) == {"x": 1, "y": 2, "z": 3}
 
 
+def test_a_helper_may_name_classes(write):
+    path = write(
+        "c.py",
+        """
+        from my import A, B
+        tasks = [('a', A), ('b', B)]
+        x_datasets = [dict(abbr=abbr, type=kind) for abbr, kind in tasks]
+        """,
+    )
+    config = load_config(path)
+    assert config["tasks"] == [["a", "my.A"], ["b", "my.B"]]
+    assert config["x_datasets"] == [{"abbr": "a", "type": "my.A"}, {"abbr": "b", "type": "my.B"}]
+
+
 def test_environment_and_opened_files_can_be_used(write):
     write("prompt.txt", "Q: {question}")
     path = write("c.py", "with open('prompt.txt') as f:\n    template = f.read()")
@@ -154,6 +168,7 @@ def test_old_style_base_files_work(write):
         ("def f():\n    return 1 / 0\nf()\n", r"c\.py:2: ZeroDivisionError"),
         ("import os\n\nx = os.environ['NOT_SET_HERE']\n", r"c\.py:3: the environment variable"),
         ("from pkg import f\nx = 1\ny = f(x)\n", r"c\.py:3: TypeError: pkg\.f is only named here"),
+        ("from pkg import f\nclass K(f): pass\n", r"c\.py:2: TypeError: pkg\.f is only named"),
         ("from pkg import f\ny = [*f]\n", r"c\.py:2: TypeError: pkg\.f is only named here"),
         ("from pkg import *\n", r"c\.py:1: 'from pkg import \*' works only inside"),
         ("from .pkg import f\n", r"c\.py:1: 'from \.pkg import f' stands outside"),
@@ -187,7 +202,8 @@ def test_a_file_that_is_no_text_is_told(tmp_path, content):
         ("x = dict(a=float('nan'))", r"x\.a is nan, and JSON"),
         ("x = dict(a={(1, 2): 3})", r"x\.a has the key \(1, 2\)"),
         ("x = dict(a={1: 'a', '1': 'b'})", r"x\.a has the key '1' twice"),
-        ("from my import P\nx = dict(template=P)", r"x\.template is the imported object my\.P"),
+        ("from my import P\nmodels = [P]", r"c\.py:2: models\[0\] is the imported object my\.P"),
+        ("from my import P\na_datasets = [dict(x=P)]", r"a_datasets\[0\]\.x is the imported obj"),
         ("models = (m for m in [])", r"models holds <generator"),
         ("x = []\nx.append(x)", r"c\.py: a list or dict in it contains itself"),
     ],

@@ -254,8 +254,3 @@ class RunFolder:
     def config_dump(self, time: str) -> Path:
         """Return the path of the config that this process runs."""
         return self.root / "configs" / f"{time}_{os.getpid()}.py"
-
-    def ignores_case(self) -> bool:
-        """Whether names that differ only in upper and lower case are one file here."""
-        (self.root / "configs").mkdir(parents=True, exist_ok=True)
-        return (self.root / "CONFIGS").exists()

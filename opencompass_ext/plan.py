@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opencompass_ext.errors import ConfigError
-from opencompass_ext.outputs import RunFolder, journal_path, safe_name
+from opencompass_ext.outputs import RunFolder, journal_path
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.registry import PARTITIONERS, RUNNERS
 from opencompass_ext.runners import BaseRunner
@@ -63,23 +63,6 @@ def plan_stage(
     return Stage(name, runner, tasks)
 
 
-def check_case(config: Mapping[str, Any], folder: RunFolder) -> None:
-    """Refuse names that would be one file because the file system ignores case.
-
-    Raises:
-        ConfigError: Two models or two datasets differ only in case, and it does.
-    """
-    for kind in ("models", "datasets"):
-        seen: dict[str, str] = {}
-        for entry in config[kind]:
-            other = seen.setdefault(safe_name(entry["abbr"]).casefold(), entry["abbr"])
-            if other != entry["abbr"] and folder.ignores_case():
-                raise ConfigError(
-                    f"{kind}: the abbrs {other!r} and {entry['abbr']!r} differ only in case, and "
-                    f"the file system of {folder.root} does not tell them apart: rename one"
-                )
-
-
 def describe(stages: Sequence[Stage], folder: RunFolder, *, with_summary: bool) -> str:
     """Return the plan as text: every task with its GPUs and what an earlier run left of it."""
     lines = [f"run folder: {folder.root}"]
@@ -92,11 +75,10 @@ def describe(stages: Sequence[Stage], folder: RunFolder, *, with_summary: bool) 
         )
         for task in stage.tasks:
             gpus = task_class(task.type).num_gpus(task)
-            lines.append(f"  {task.name}  GPUs: {gpus}")
-            for pair in split_pairs([task]):
-                model, dataset = pair.model["abbr"], pair.datasets[0]["abbr"]
-                state = _state(folder, stage.name, model, dataset)
-                lines.append(f"    model {model}, dataset {dataset}: {state}")
+            lines.append(f"  {task.name}, model {task.model['abbr']}, GPUs: {gpus}")
+            for dataset in task.datasets:
+                state = _state(folder, stage.name, task.model["abbr"], dataset["abbr"])
+                lines.append(f"    dataset {dataset['abbr']}: {state}")
     if with_summary:
         lines.append(f"summary: {folder.summary('<time>', '{txt,csv,md}')}")
     lines.append("nothing was run or written (--dry-run)")

@@ -29,6 +29,7 @@ from opencompass_ext.outputs import (
     write_json,
     writing,
 )
+from opencompass_ext.redact import hide_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ class PredictionsFile:
         write_json(
             provenance_path(self.path),
             {
-                **provenance,
+                **hide_secrets(provenance),
                 "num_rows": count,
                 "predictions_sha256": digest.hexdigest(),
                 "row_keys": self.row_keys,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -108,7 +109,7 @@ class Progress(AbstractContextManager["Progress"]):
     def __init__(self, stage: str, total: int) -> None:
         self.stage = stage
         self.total = total
-        self.ended_count = 0
+        self.ended: Counter[str] = Counter()
         self.meters: dict[str, Meter] = {}
         self._started_at = time.monotonic()
         self._done_before = 0.0
@@ -121,9 +122,9 @@ class Progress(AbstractContextManager["Progress"]):
         """More rows of a pair are safe on disk."""
         self.meters[pair.name].update(rows_done, rows_total, tokens_done, time.monotonic())
 
-    def ended(self, outcome: TaskOutcome, how: str) -> None:
+    def closed(self, outcome: TaskOutcome, how: str) -> None:
         """A pair has ended; ``how`` is ``"done"``, ``"reused"``, ``"failed"``, ..."""
-        self.ended_count += 1
+        self.ended[how] += 1
         meter = self.meters.pop(outcome.task.name, None)
         if how == "reused":
             self._done_before += 1.0
@@ -141,7 +142,7 @@ class Progress(AbstractContextManager["Progress"]):
     @property
     def done(self) -> float:
         """Pairs done, those at work counted by the share of their rows."""
-        return self.ended_count + sum(meter.fraction for meter in self.meters.values())
+        return self.ended.total() + sum(meter.fraction for meter in self.meters.values())
 
     @property
     def time_left(self) -> str:
@@ -158,7 +159,10 @@ class Progress(AbstractContextManager["Progress"]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Nothing to tidy up here."""
+        """Log how the pairs have ended, in one line."""
+        ways = ", ".join(f"{count} {how}" for how, count in self.ended.items())
+        seconds = time.monotonic() - self._started_at
+        logger.info("%s: %s in %s", self.stage, ways or "nothing to do", clock(seconds))
 
 
 class PlainProgress(Progress):
@@ -190,11 +194,11 @@ class PlainProgress(Progress):
             parts = (meter.rows, meter.speed, meter.time_left)
             logger.info("%s: %s", pair.name, ", ".join(filter(None, parts)))
 
-    def ended(self, outcome: TaskOutcome, how: str) -> None:
+    def closed(self, outcome: TaskOutcome, how: str) -> None:
         """Log the end, and how much of the stage is done."""
-        super().ended(outcome, how)
+        super().closed(outcome, how)
         level = logging.ERROR if outcome.status == "failed" else logging.INFO
-        parts = (f"{self.ended_count}/{self.total} tasks", self.time_left)
+        parts = (f"{self.ended.total()}/{self.total} tasks", self.time_left)
         logger.log(
             level,
             "%s %s%s (%s)",
@@ -240,19 +244,18 @@ class LiveProgress(Progress):
         self._display.update(self._bars[pair.name], completed=meter.fraction, text=text)
         self._show_stage()
 
-    def ended(self, outcome: TaskOutcome, how: str) -> None:
-        """Take the bar of the pair away and leave a line about it."""
-        super().ended(outcome, how)
+    def closed(self, outcome: TaskOutcome, how: str) -> None:
+        """Take the bar of the pair away; a failure leaves a line."""
+        super().closed(outcome, how)
         bar = self._bars.pop(outcome.task.name, None)
         if bar is not None:
             self._display.remove_task(bar)
-        level = logging.ERROR if outcome.status == "failed" else logging.INFO
-        error = f": {outcome.error}" if outcome.error else ""
-        logger.log(level, "%s %s%s", outcome.task.name, how, error)
+        if outcome.status == "failed":
+            logger.error("%s failed: %s", outcome.task.name, outcome.error)
         self._show_stage()
 
     def _show_stage(self) -> None:
-        text = "  ".join(filter(None, (f"{self.ended_count}/{self.total} tasks", self.time_left)))
+        text = "  ".join(filter(None, (f"{self.ended.total()}/{self.total} tasks", self.time_left)))
         self._display.update(self._stage_bar, completed=self.done, text=text)
 
     def __enter__(self) -> LiveProgress:
@@ -266,6 +269,7 @@ class LiveProgress(Progress):
         trace: TracebackType | None,
     ) -> None:
         self._display.stop()
+        super().__exit__(kind, error, trace)
 
 
 def stage_progress(

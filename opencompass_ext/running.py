@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ from rich.console import Console
 from opencompass_ext.errors import ConfigError, OpenCompassExtError
 from opencompass_ext.logs import log_to_console
 from opencompass_ext.outputs import TIME_FORMAT, RunFolder, atomic_writer
-from opencompass_ext.plan import Stage, check_case, describe, plan_stage
+from opencompass_ext.plan import describe, plan_stage
 from opencompass_ext.progress import stage_progress
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import SUMMARIZERS
@@ -26,6 +27,7 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
 _STAGES = {"all": ("infer", "eval"), "infer": ("infer",), "eval": ("eval",), "viz": ()}
+_SUMMARIZER = "DefaultSummarizer"
 _WITH_SUMMARY = ("all", "eval", "viz")
 
 
@@ -68,19 +70,29 @@ def execute(
     if mode in ("eval", "viz") and reuse is None:
         raise ConfigError(f"mode {mode!r} works on an earlier run: say which with -r [TIME|latest]")
     work_dir = work_dir or config.get("work_dir") or "outputs/default"
-    run = _Run(config, debug=debug, fail_fast=fail_fast)
+    earlier = None if reuse is None else RunFolder.reopen(work_dir, reuse)
+    planned_folder = earlier or RunFolder(f"{work_dir}/<time>")
+    stages = [plan_stage(config, name, planned_folder, debug=debug) for name in _STAGES[mode]]
     if dry_run:
-        run.print_plan(work_dir, reuse, mode)
+        print(describe(stages, planned_folder, with_summary=mode in _WITH_SUMMARY))
+    for stage in stages:
+        stage.runner.check(stage.tasks)
+    if dry_run:
         return EXIT_OK
-    log_to_console(run.console)
+    console = Console(stderr=True)
+    log_to_console(console)
+    folder = earlier or RunFolder.create(work_dir)
+    logger.info("run folder: %s", folder.root)
+    with atomic_writer(folder.config_dump(datetime.now().strftime(TIME_FORMAT))) as file:
+        file.write(config_text.encode())
+    run = _Run(config, folder, console, debug=debug, fail_fast=fail_fast)
     try:
-        run.open(work_dir, reuse, config_text, mode)
-        for stage in _STAGES[mode]:
-            run.do_stage(stage)
+        for name in _STAGES[mode]:
+            run.do_stage(name)
         if mode in _WITH_SUMMARY:
             run.summarize()
     except (KeyboardInterrupt, _Interrupted):
-        run.say_how_to_go_on(work_dir)
+        print(f"\ninterrupted; finished rows are kept: go on with {run.how_to_go_on()}")
         return EXIT_INTERRUPTED
     return run.report()
 
@@ -88,48 +100,28 @@ def execute(
 class _Run:
     """State of one run: its folder and what has failed so far."""
 
-    def __init__(self, config: Mapping[str, Any], *, debug: bool, fail_fast: bool) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        folder: RunFolder,
+        console: Console,
+        *,
+        debug: bool,
+        fail_fast: bool,
+    ) -> None:
         self.config = config
+        self.folder = folder
+        self.console = console
         self.debug = debug
         self.fail_fast = fail_fast
-        self.console = Console(stderr=True)
-        self.folder = RunFolder("")
         self.failures: list[TaskOutcome] = []
-        self.skipped: list[TaskSpec] = []
+        self.skipped: list[TaskOutcome] = []
         self.other_errors: list[str] = []
-
-    def plan(self, stage: str, folder: RunFolder) -> Stage:
-        return plan_stage(self.config, stage, folder, debug=self.debug)
-
-    def print_plan(self, work_dir: str, reuse: str | None, mode: str) -> None:
-        """Print the plan of all stages of ``mode``; raise what a real run would raise."""
-        if reuse is not None:
-            folder = RunFolder.reopen(work_dir, reuse)
-        else:
-            folder = RunFolder(f"{work_dir}/<{TIME_FORMAT.replace('%', '')}>")
-        stages = [self.plan(stage, folder) for stage in _STAGES[mode]]
-        print(describe(stages, folder, with_summary=mode in _WITH_SUMMARY))
-        for stage in stages:
-            stage.runner.check(stage.tasks)
-
-    def open(self, work_dir: str, reuse: str | None, config_text: str, mode: str) -> None:
-        """Find or make the run folder, once it is clear that every task can run."""
-        unmade = RunFolder(work_dir)
-        for stage in (self.plan(name, unmade) for name in _STAGES[mode]):
-            stage.runner.check(stage.tasks)
-        if reuse is not None:
-            self.folder = RunFolder.reopen(work_dir, reuse)
-        else:
-            self.folder = RunFolder.create(work_dir)
-        logger.info("run folder: %s", self.folder.root)
-        with atomic_writer(self.folder.config_dump(datetime.now().strftime(TIME_FORMAT))) as file:
-            file.write(config_text.encode())
-        check_case(self.config, self.folder)
 
     def do_stage(self, name: str) -> None:
         """Run one stage for all pairs that have not failed before."""
-        stage = self.plan(name, self.folder)
-        tasks = _without(stage.tasks, [f.task for f in self.failures] + self.skipped)
+        stage = plan_stage(self.config, name, self.folder, debug=self.debug)
+        tasks = _without(stage.tasks, [o.task for o in self.failures + self.skipped])
         if not tasks:
             return
         with stage_progress(
@@ -137,7 +129,7 @@ class _Run:
         ) as shown:
             outcomes = stage.runner.run(tasks, shown, fail_fast=self.fail_fast)
         self.failures += [o for o in outcomes if o.status == "failed"]
-        self.skipped += [o.task for o in outcomes if o.status == "skipped"]
+        self.skipped += [o for o in outcomes if o.status == "skipped"]
         if any(o.status == "interrupted" for o in outcomes):
             raise _Interrupted
 
@@ -149,7 +141,7 @@ class _Run:
                 self.folder,
                 list(self.config["models"]),
                 list(self.config["datasets"]),
-                self.failures,
+                self.failures + self.skipped,
             )
         except OpenCompassExtError as error:
             self.other_errors.append(f"summary: {error}")
@@ -157,8 +149,7 @@ class _Run:
     def report(self) -> int:
         """Print what went wrong, if anything did, and return the exit code."""
         if self.skipped:
-            pairs = len({_pair(task) for task in self.skipped})
-            print(f"\n{pairs} tasks were not started, because an earlier one failed (--fail-fast)")
+            print(f"\n{len(self.skipped)} tasks were not started after a failure (--fail-fast)")
         if not self.failures and not self.other_errors:
             return EXIT_OK
         print(f"\n{len(self.failures) + len(self.other_errors)} failed:")
@@ -168,17 +159,13 @@ class _Run:
                 print(f"    log: {failure.log}")
         for error in self.other_errors:
             print(f"  {error}")
-        print(f"mend this and go on with: -r {self.folder.root.name}")
+        print(f"mend this and go on with {self.how_to_go_on()}")
         return EXIT_FAILED
 
-    def say_how_to_go_on(self, work_dir: str) -> None:
-        """Say that nothing finished is lost."""
-        name = self.folder.root.name
-        if name:
-            print(f"\ninterrupted; finished rows are kept: go on with -r {name} -w {work_dir}")
-
-
-_SUMMARIZER = "DefaultSummarizer"
+    def how_to_go_on(self) -> str:
+        """Return the flags that go on with this run."""
+        root = self.folder.root
+        return f"-r {root.name} -w {shlex.quote(str(root.parent))}"
 
 
 def _pair(task: TaskSpec) -> tuple[str, str]:

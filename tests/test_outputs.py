@@ -187,8 +187,3 @@ def test_all_paths_of_a_run_lie_in_its_folder(tmp_path):
         assert path.resolve().is_relative_to(tmp_path.resolve())
     assert run.log("eval", "m", "d") == tmp_path / "logs" / "eval" / "m" / "d.out"
     assert run.results("m", "d") == tmp_path / "results" / "m" / "d.json"
-
-
-def test_case_is_told_apart_where_the_file_system_does(tmp_path):
-    (tmp_path / "probe").write_text("")
-    assert RunFolder(tmp_path).ignores_case() == (tmp_path / "PROBE").exists()

@@ -46,20 +46,21 @@ def test_plain_lines_come_every_few_seconds(now, caplog):
         for second in range(26):
             now[0] = 100.0 + second
             progress.advanced(pair("a"), second, 50, 100 * second)
-        progress.ended(TaskOutcome(pair("a"), "done", seconds=25.0), "done")
+        progress.closed(TaskOutcome(pair("a"), "done", seconds=25.0), "done")
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [
         "OpenICLInfer[m/a] started",
         "OpenICLInfer[m/a]: 10/50 rows, 100 tokens/s, 0:40 left",
         "OpenICLInfer[m/a]: 20/50 rows, 100 tokens/s, 0:30 left",
         "OpenICLInfer[m/a] done (1/2 tasks, 0:25 left)",
+        "infer: 1 done in 0:25",
     ]
 
 
 def test_the_time_left_of_a_stage_leaves_out_what_was_done_before(now):
     progress = PlainProgress("infer", 4)
     progress.started(pair("a"))
-    progress.ended(TaskOutcome(pair("a"), "done"), "reused")
+    progress.closed(TaskOutcome(pair("a"), "done"), "reused")
     assert progress.time_left == ""
     progress.started(pair("b"))
     progress.advanced(pair("b"), 50, 100, 0)
@@ -67,16 +68,16 @@ def test_the_time_left_of_a_stage_leaves_out_what_was_done_before(now):
     progress.advanced(pair("b"), 75, 100, 50)  # a quarter of a pair in 10 s, 2.25 pairs to go
     assert progress.time_left == "1:30 left"
     now[0] += 10
-    progress.ended(TaskOutcome(pair("b"), "done"), "done")
+    progress.closed(TaskOutcome(pair("b"), "done"), "done")
     assert progress.time_left == "1:20 left"
 
 
 def test_a_failure_is_told_with_its_error(caplog):
     with PlainProgress("infer", 1) as progress:
         progress.started(pair("a"))
-        progress.ended(TaskOutcome(pair("a"), "failed", "no file", seconds=1.25), "failed")
-    assert caplog.records[-1].levelno == logging.ERROR
-    assert "failed after 1.2 s: no file (1/1 tasks)" in caplog.text
+        progress.closed(TaskOutcome(pair("a"), "failed", "no file", seconds=1.25), "failed")
+    errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+    assert errors == ["OpenICLInfer[m/a] failed after 1.2 s: no file (1/1 tasks)"]
 
 
 def test_a_task_in_this_process_reports_too(now):
@@ -95,7 +96,7 @@ def test_the_live_display_shows_rows_speed_and_time_left(now):
         progress.advanced(pair("data [red]set", model="mod[el]"), 4, 8, 2000)
         progress._display.refresh()
         shown = console.file.getvalue()
-        progress.ended(TaskOutcome(pair("data [red]set", model="mod[el]"), "done"), "done")
+        progress.closed(TaskOutcome(pair("data [red]set", model="mod[el]"), "done"), "done")
         progress._display.refresh()
     for text in ("mod[el] / data [red]set", "4/8 rows", "200 tokens/s", "0:10 left", "0/2 tasks"):
         assert text in shown

@@ -125,7 +125,7 @@ def run_in_this_process(
             status, error = "failed", failure(caught).error
         outcome = TaskOutcome(pair, status, error, seconds=time.monotonic() - start)
         outcomes.append(outcome)
-        progress.ended(outcome, how if status == "done" else status)
+        progress.closed(outcome, how if status == "done" else status)
         if status == "failed" and fail_fast:
             stop = "skipped"
     return outcomes

@@ -6,6 +6,7 @@ their order, be they numbers, ``GPU-...`` or ``MIG-...`` names.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
@@ -38,6 +39,7 @@ def visible_devices(environment: Mapping[str, str] = os.environ) -> tuple[str, .
     return tuple(entries[:stop])
 
 
+@functools.cache  # the tool takes seconds on a machine with many GPUs
 def _devices_of_driver() -> tuple[str, ...]:
     try:
         reply = subprocess.run(

@@ -208,7 +208,7 @@ class Schedule:
     def _close(self, pair: _Pair, status: str, how: str, error: str | None = None) -> None:
         seconds = time.monotonic() - pair.started_at
         pair.outcome = TaskOutcome(pair.spec, status, error, pair.log, seconds)
-        self._progress.ended(pair.outcome, how)
+        self._progress.closed(pair.outcome, how)
 
     def _stop(self) -> None:
         logger.warning("stopping: workers finish the rows in hand; Ctrl-C again kills them")

@@ -11,6 +11,7 @@ from opencompass_ext.errors import DataError, PredictionsError
 from opencompass_ext.outputs import write_json
 from opencompass_ext.predictions import load_predictions, read_provenance
 from opencompass_ext.records import TaskSpec
+from opencompass_ext.redact import hide_secrets
 from opencompass_ext.registry import EVALUATORS, TASKS
 from opencompass_ext.tasks.base import BaseTask, ModelCache, ReportProgress, build_dataset
 
@@ -65,7 +66,7 @@ class OpenICLEvalTask(BaseTask):
         provenance.pop("row_keys", None)
         write_json(
             self.run_folder.results(model_abbr, dataset_abbr),
-            self._results(result, {**provenance, "evaluator": evaluator_cfg}),
+            self._results(result, hide_secrets({**provenance, "evaluator": evaluator_cfg})),
         )
         return "done"
 

@@ -41,7 +41,9 @@ def tool(tmp_path, monkeypatch):
         path.chmod(0o755)
 
     monkeypatch.setenv("PATH", str(tmp_path))
-    return make
+    devices._devices_of_driver.cache_clear()
+    yield make
+    devices._devices_of_driver.cache_clear()
 
 
 def test_the_driver_is_asked_when_the_variable_is_not_set(tool):

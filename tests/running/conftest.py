@@ -94,9 +94,9 @@ class Workshop:
             except ConfigError as error:
                 code = 2
                 print(error)
-        logging.getLogger().handlers = [
-            h for h in logging.getLogger().handlers if h.get_name() != "opencompass_ext"
-        ]
+        root = logging.getLogger()
+        root.handlers = [h for h in root.handlers if h.get_name() != "opencompass_ext"]
+        logging.getLogger("opencompass_ext").setLevel(logging.NOTSET)
         return code, output.getvalue()
 
     @property

@@ -81,7 +81,7 @@ def test_fail_fast_starts_nothing_more(shop):
     )
     code, output = shop.run(config, fail_fast=True, workers=True)
     assert code == 1
-    assert "2 tasks were not started" in output
+    assert "2 tasks were not started after a failure" in output
     assert os.listdir(shop.root / "logs" / "infer" / "m") == ["bad.out"]
     assert not (shop.root / "results").exists()
 
@@ -154,7 +154,7 @@ def test_a_second_run_with_reuse_scores_nothing(shop):
     assert shop.run(shop.config([shop.model()], datasets))[0] == 0
     code, output = shop.run(shop.config([shop.model(fail_on="row")], datasets), reuse="latest")
     assert code == 0, output
-    assert output.count("reused") == 2
+    assert "infer: 2 reused" in output
 
 
 def test_data_that_grew_is_scored_where_it_is_new(shop):

@@ -1,3 +1,4 @@
+import csv
 import json
 import math
 import os
@@ -295,3 +296,29 @@ def test_limits_and_defaults_of_the_model_reach_the_inferencer(shop):
     config = shop.config([shop.model(max_out_len=7, batch_size=5)], [shop.dataset("a", limit=3)])
     assert shop.run(config)[0] == 0
     assert len(json.loads(shop.file("predictions", "m", "a").read_text())) == 3
+
+
+def test_the_real_classes_from_data_to_table(shop):
+    def dataset(name):
+        return shop.dataset(name) | {
+            "type": "InferencePPLDataset",
+            "reader_cfg": {"input_columns": ["text", "label"], "output_column": None},
+            "eval_cfg": {"evaluator": {"type": "AverageInferencePPLEvaluator"}},
+        }
+
+    bad = dataset("bad")
+    (shop.folder / "bad.jsonl").write_text('{"text": "ab", "label": [[0, 3, 1]]}\n')
+    models = [shop.model(), shop.model("m4", vocab_size=4)]
+    config = shop.config(models, [dataset("a"), bad, dataset("c")], max_num_workers=2)
+    config["summarizer"] = {"type": "DefaultSummarizer"}
+    code, output = shop.run(config, workers=True)
+    assert code == 1
+    assert "bad.jsonl, line 1: span [0, 3, 1]: outside the text" in output
+    (table,) = (shop.root / "summary").glob("*.csv")
+    cells = {}
+    for row in csv.DictReader(table.read_text().splitlines()):
+        cells[row["dataset"], row["metric"]] = (row["m"], row["m4"])
+    assert cells["bad", "-"] == ("FAILED", "FAILED")
+    for name in "ac":
+        assert [float(x) for x in cells[name, "perplexity"]] == pytest.approx([2, 4])
+        assert [float(x) for x in cells[name, "bits_per_byte"]] == pytest.approx([1, 2])

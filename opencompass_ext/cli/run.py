@@ -54,7 +54,7 @@ def run_command(argv: Sequence[str]) -> int:
         debug=args.debug,
         dry_run=args.dry_run,
         fail_fast=args.fail_fast,
-        config_text=format_config(config),
+        config_text=format_config(config, secrets_of=assembled.config),
     )
 
 

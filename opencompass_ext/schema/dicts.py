@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from opencompass_ext.config import HIDDEN_SECRET
 from opencompass_ext.errors import ConfigError, OpenCompassExtError, did_you_mean
+from opencompass_ext.redact import HIDDEN_SECRET
 from opencompass_ext.registry import Registry
 from opencompass_ext.schema.problems import Problem
 from opencompass_ext.schema.signatures import NO_KEYS, Key, Keys, constructor_keys, function_keys

@@ -149,10 +149,29 @@ def test_a_class_beside_the_config_works_in_workers(write, config_file, tmp_path
     assert len(json.loads(predictions.read_text())) == 3
 
 
-def test_the_dumped_config_runs_again_and_holds_no_secret(config_file, write, tmp_path):
-    text = config_file.read_text().replace("vocab_size=4", "path='sk-1', vocab_size=4")
-    write("c.py", text + "\nmy_key = dict(api_key='sk-1')\n")
-    assert main(["c.py", "-w", "out", "--limit", "1", "--debug"]) == 0
+def test_the_dumped_config_is_good_again(config_file, tmp_path):
+    assert main(["eval_demo.py", "-w", "out", "--limit", "1", "--debug"]) == 0
     (dumped,) = tmp_path.glob("out/*/configs/*.py")
-    assert "limit" in dumped.read_text()
+    assert "'limit': 1" in dumped.read_text()
     assert main(["validate", str(dumped)]) == 0
+
+
+def test_no_file_of_a_run_holds_a_secret(config_file, write, tmp_path):
+    text = config_file.read_text().replace("vocab_size=4", "path='sk-1', vocab_size=4")
+    text = text.replace("type='AverageInferencePPLEvaluator'", "type=Judged, api_key='sk-2'")
+    write("c.py", f"from judged_rows import Judged\n{text}\nmy = dict(api_key='sk-1')\n")
+    write(
+        "judged_rows.py",
+        """
+        from opencompass_ext.evaluators import BaseEvaluator
+
+        class Judged(BaseEvaluator):
+            def __init__(self, api_key): self.api_key = api_key
+            def score(self, ppl): return {"rows": len(ppl)}
+        """,
+    )
+    assert main(["c.py", "-w", "out", "--debug"]) == 0
+    written = [p for p in tmp_path.glob("out/**/*") if p.is_file()]
+    assert {p.suffix for p in written} >= {".py", ".json", ".provenance", ".txt"}
+    assert [p for p in written if "sk-2" in p.read_text()] == []
+    assert [p for p in written if p.suffix == ".py" and "sk-1" in p.read_text()] == []

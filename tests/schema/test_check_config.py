@@ -2,8 +2,9 @@ import copy
 
 import pytest
 
-from opencompass_ext.config import HIDDEN_SECRET, load_config
+from opencompass_ext.config import load_config
 from opencompass_ext.errors import ConfigError
+from opencompass_ext.redact import HIDDEN_SECRET
 from opencompass_ext.schema import check_config, check_parts
 
 

@@ -14,7 +14,7 @@ with read_base():
 
 datasets = [*inference_ppl_datasets]
 for _dataset in datasets:
-    _dataset["reader_cfg"]["test_range"] = "[0:20]"
+    _dataset["reader_cfg"]["test_range"] = "[0:10]"
 
 models = [
     dict(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from opencompass_ext.models.embedded import resolve_embedded
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")

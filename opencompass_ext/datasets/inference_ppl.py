@@ -62,6 +62,12 @@ class InferencePPLDataset(BaseDataset):
                 raise DataError(f"{file.where(index)}: {problem}")
         return rows_to_dataset(FileRows(file.path, file.rows[:samples], file.places, file.unit))
 
+    def where(self, row: int) -> str:
+        """Return file and line of a row, by reading the file once more."""
+        arguments = self.load_arguments
+        file = find_data_file(arguments["path"], arguments.get("name"), _EXTENSIONS)
+        return read_rows(file).where(row)
+
 
 def _problem(row: Mapping[str, Any]) -> str | None:
     """Return what is wrong with a row, or None."""

@@ -205,7 +205,18 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number: write null or a finite number")
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return value
+
+
+_decoder = json.JSONDecoder(
+    parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated_keys
+)
 
 
 def _reason(error: Exception) -> str:

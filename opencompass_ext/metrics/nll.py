@@ -119,7 +119,7 @@ def mean_nll_interval(
     token_lens: Sequence[int],
     *,
     seed: int,
-    resamples: int = 2000,
+    resamples: int = 1000,
     level: float = 0.95,
 ) -> tuple[float, float] | None:
     """Return a bootstrap interval of ``mean_nll``: percentiles of the ratio over resampled rows.

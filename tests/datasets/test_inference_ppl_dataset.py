@@ -94,6 +94,13 @@ def test_a_bad_row_beyond_the_samples_is_an_error_too(write, message):
     assert "line 2" in text
 
 
+def test_a_missing_value_of_a_further_column_names_the_line(write, message):
+    path = write("x.jsonl", lines({"text": "a", "label": [], "q": "x"}, {"text": "a", "label": []}))
+    reader = {"input_columns": ["text", "q"]}
+    text = message(DataError, InferencePPLDataset, path=path, reader_cfg=reader)
+    assert text.startswith(f"{path}, line 2: no value in column 'q'")
+
+
 def test_a_missing_file_offers_the_near_name(message):
     arguments = {"path": "data/inference_ppl", "name": "en_gsm8k_answers"}
     text = message(DataError, InferencePPLDataset, **arguments)

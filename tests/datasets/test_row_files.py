@@ -72,6 +72,8 @@ def test_jsonl_and_json_give_back_what_was_dumped(rows):
         (GOOD + "null\n", "line 2", "got null"),
         (GOOD + '{"n": NaN}\n', "line 2", "NaN is not a JSON number"),
         (GOOD + '{"n": -Infinity}\n', "line 2", "-Infinity is not a JSON number"),
+        (GOOD + '{"text": "a", "text": "b"}\n', "line 2", "the key 'text' stands twice"),
+        (GOOD + '{"x": [{"a": 1, "b": 1, "a": 2}]}\n', "line 2", "the key 'a' stands twice"),
         (GOOD + '{"n": ' + "9" * 5000 + "}\n", "line 2", "broken JSON"),
         (GOOD + '{"n": ' + "[" * 100_000 + "\n", "line 2", "nested too deeply"),
         ("{\n" + '"text": "a"\n}\n', "line 1", "one whole object on each line"),

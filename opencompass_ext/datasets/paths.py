@@ -89,9 +89,11 @@ def _hint(tried: Sequence[Path]) -> str:
 
 def _near(path: Path) -> str:
     """Return the names beside ``path`` that are most like its own; an extension says nothing."""
-    named = {entry: Path(entry).stem for entry in _entries(path.parent)}
-    stems = difflib.get_close_matches(path.stem, named.values(), n=3, cutoff=0.6)
-    return " or ".join(repr(entry) for entry, stem in named.items() if stem in stems)
+    named: dict[str, list[str]] = {}
+    for entry in _entries(path.parent):
+        named.setdefault(Path(entry).stem, []).append(entry)
+    stems = difflib.get_close_matches(path.stem, named, n=3, cutoff=0.6)
+    return " or ".join(repr(entry) for stem in stems for entry in named[stem])
 
 
 def _entries(folder: Path) -> list[str]:

@@ -56,12 +56,12 @@ def test_the_data_of_this_checkout_is_what_is_shipped():
 
 
 def test_a_missing_file_names_the_places_and_the_nearest_file(here, message):
-    touch(here / "d" / "rows_en.jsonl")
-    touch(here / "d" / "other.jsonl")
+    for name in ("other", "a_rows_en", "rows_en"):
+        touch(here / "d" / f"{name}.jsonl")
     text = message(DataError, find_data_file, "d", "row_en", EXTENSIONS)
     for root in (here, here.parent / "shipped"):
         assert str(root / "d" / "row_en.jsonl") in text
-    assert f"did you mean 'rows_en.jsonl' in {here / 'd'}?" in text
+    assert f"did you mean 'rows_en.jsonl' or 'a_rows_en.jsonl' in {here / 'd'}?" in text
 
 
 def test_a_name_like_no_other_is_answered_with_what_is_there(here, message):

@@ -296,14 +296,17 @@ def _read_final(path: Path) -> list[Row]:
 
 
 def _final_chunks(rows: Mapping[int, Row], count: int) -> Iterator[bytes]:
-    """Yield what ``json.dumps(..., indent=4)`` gives for all rows, one row at a time."""
+    """Yield the rows as JSON, one at a time: a line per field, as OpenCompass indents them.
+
+    What is nested in a field, such as the details of a thousand tokens, stays on its line.
+    """
     if count == 0:
         yield b"{}"
         return
     for i in range(count):
         start = b"{\n" if i == 0 else b",\n"
-        # A line break within a string is escaped in JSON, so these are all line ends.
-        yield b'%s    "%d": ' % (start, i) + to_json(rows[i], indent=4).replace(b"\n", b"\n    ")
+        fields = [b"        %s: %s" % (to_json(k), to_json(v)) for k, v in rows[i].items()]
+        yield b'%s    "%d": {\n%s\n    }' % (start, i, b",\n".join(fields))
     yield b"\n}"
 
 

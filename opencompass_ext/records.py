@@ -111,9 +111,8 @@ def likelihood_to_row(likelihood: Likelihood, long_text: str) -> dict[str, Any]:
         "truncated_tokens": int(likelihood.truncated_tokens),
         "unaligned_chars": int(likelihood.unaligned_chars),
         "long_text": long_text,
+        "reason": None if is_finite else "non_finite_nll",
     }
-    if not is_finite:
-        row["reason"] = "non_finite_nll"
     if likelihood.token_details is not None:
         row["token_details"] = _token_details_to_json(likelihood.token_details)
     return row

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from opencompass_ext.models.embedded import resolve_embedded
+
+# As workers are started: threads that spin while they wait would slow down all that runs beside.
+# Read when torch is loaded, so it has to be set before.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("no deadline", deadline=None)

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+WAITING = "OMP_WAIT_POLICY"
 
 
 def visible_devices(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -88,7 +89,9 @@ def worker_environment(
     """Return the environment of a worker: exactly its GPUs, and its share of the CPU cores.
 
     A worker without GPUs sees none. Its threads are limited, unless the user has set a number:
-    workers with a thread per core each would wait for one another's threads to be scheduled.
+    workers with a thread per core each would wait for one another's threads to be scheduled. And
+    its threads wait by sleeping, not by spinning: on a core that something else needs too, a
+    spinning thread holds up the very work it waits for, and scoring becomes several times slower.
 
     Args:
         devices: Entries for ``CUDA_VISIBLE_DEVICES``.
@@ -97,9 +100,9 @@ def worker_environment(
 
     Example:
         >>> worker_environment(("GPU-5d5b", "2"), 1, {})
-        {'CUDA_VISIBLE_DEVICES': 'GPU-5d5b,2'}
+        {'OMP_WAIT_POLICY': 'PASSIVE', 'CUDA_VISIBLE_DEVICES': 'GPU-5d5b,2'}
     """
-    result = {**environment, VISIBLE: ",".join(devices)}
+    result = {WAITING: "PASSIVE", **environment, VISIBLE: ",".join(devices)}
     if not devices and not any(name in environment for name in THREADS):
         share = max(1, cpu_cores() // concurrent_workers)
         result.update(dict.fromkeys(THREADS, str(share)))

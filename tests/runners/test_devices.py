@@ -76,6 +76,7 @@ def test_workers_share_the_cores(monkeypatch, workers, threads):
     assert environment == {
         "PATH": "x",
         "CUDA_VISIBLE_DEVICES": "",
+        "OMP_WAIT_POLICY": "PASSIVE",
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
     }
@@ -84,11 +85,21 @@ def test_workers_share_the_cores(monkeypatch, workers, threads):
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
 def test_a_number_of_threads_set_by_the_user_stays(name):
     environment = worker_environment((), 2, {name: "5"})
-    assert environment == {name: "5", "CUDA_VISIBLE_DEVICES": ""}
+    assert environment.keys() & {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} == {name}
+    assert environment[name] == "5"
+
+
+@pytest.mark.parametrize("devices", [(), ("0",)])
+def test_threads_wait_asleep_unless_the_user_says_otherwise(devices):
+    assert worker_environment(devices, 1, {})["OMP_WAIT_POLICY"] == "PASSIVE"
+    chosen = worker_environment(devices, 1, {"OMP_WAIT_POLICY": "ACTIVE"})
+    assert chosen["OMP_WAIT_POLICY"] == "ACTIVE"
 
 
 def test_gpu_workers_keep_their_threads():
-    assert worker_environment(("1",), 4, {}) == {"CUDA_VISIBLE_DEVICES": "1"}
+    environment = worker_environment(("1",), 4, {})
+    assert environment["CUDA_VISIBLE_DEVICES"] == "1"
+    assert "OMP_NUM_THREADS" not in environment
 
 
 @pytest.mark.parametrize("before", [None, "3"])

@@ -66,17 +66,19 @@ class Workshop:
             "work_dir": str(self.out),
         }
 
-    def start(self, config, environment=None, **arguments):
+    def start(self, config, **arguments):
         """Start a run in a process of its own; SIGINT works there even if it is ignored here."""
-        job = self.folder / f"job{time.monotonic_ns()}.json"
+        job = self.folder / "jobs" / f"{time.monotonic_ns()}.json"
+        job.parent.mkdir(exist_ok=True)
         job.write_text(json.dumps([config, arguments]))
+        driver = job.with_suffix(".py")
+        driver.write_text(DRIVER)
         return subprocess.Popen(
-            [sys.executable, "-c", DRIVER, str(job)],
+            [sys.executable, str(driver), str(job)],
             cwd=self.folder,
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
-                **(environment or {}),
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

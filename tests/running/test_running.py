@@ -2,6 +2,7 @@ import csv
 import json
 import math
 import os
+import sys
 
 import pytest
 
@@ -273,12 +274,11 @@ def test_a_folder_with_blanks_and_quotes(tmp_path, shop):
     assert code == 0, output
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 always looks there first")
 def test_a_file_in_the_current_folder_cannot_break_the_workers(shop):
-    (shop.folder / "random.py").write_text("raise SystemExit('not this one')")
-    (shop.folder / "logging.py").write_text("raise SystemExit('not this one')")
-    config = shop.config([shop.model()], [shop.dataset("a")])
-    # Started as a program of its own, the run does not have the current folder on its path.
-    process = shop.start(config, environment={"PYTHONSAFEPATH": "1"})
+    for name in ("random.py", "logging.py"):
+        (shop.folder / name).write_text("raise SystemExit('not this one')")
+    process = shop.start(shop.config([shop.model()], [shop.dataset("a")]))
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
 

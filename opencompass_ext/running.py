@@ -122,6 +122,9 @@ class _Run:
         """Run one stage for all pairs that have not failed before."""
         stage = plan_stage(self.config, name, self.folder, debug=self.debug)
         tasks = _without(stage.tasks, [o.task for o in self.failures + self.skipped])
+        if self.fail_fast and self.failures:
+            self.skipped += [TaskOutcome(pair, "skipped") for pair in split_pairs(tasks)]
+            return
         if not tasks:
             return
         with stage_progress(

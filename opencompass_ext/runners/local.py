@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from opencompass_ext.tasks.base import task_class
 
 if TYPE_CHECKING:
     from opencompass_ext.progress import Progress
+
+logger = logging.getLogger(__name__)
 
 
 @RUNNERS.register_module()
@@ -67,6 +70,12 @@ class LocalRunner(BaseRunner):
         self, pairs: Sequence[TaskSpec], progress: Progress, fail_fast: bool
     ) -> list[TaskOutcome]:
         """Carry out the tasks in worker processes."""
+        for abbr in dict.fromkeys(pair.model["abbr"] for pair in pairs if _num_procs(pair) > 1):
+            logger.warning(
+                "model %r: run_cfg.num_procs is not used: one process spreads a model over its "
+                "num_gpus GPUs",
+                abbr,
+            )
         needs_gpu = any(task_class(pair.type).num_gpus(pair) for pair in pairs)
         devices = visible_devices() if needs_gpu else ()
         return Schedule(
@@ -77,3 +86,7 @@ class LocalRunner(BaseRunner):
             retry=self.retry,
             fail_fast=fail_fast,
         ).run()
+
+
+def _num_procs(pair: TaskSpec) -> int:
+    return int(pair.model.get("run_cfg", {}).get("num_procs", 1))

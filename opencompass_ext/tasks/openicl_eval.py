@@ -137,7 +137,7 @@ def without_non_finite(result: Mapping[str, Any]) -> dict[str, Any]:
     lost = {
         name: "non_finite"
         for name, value in result.items()
-        if isinstance(value, float) and not math.isfinite(value)
+        if value is not None and cleaned[name] is None
     }
     if lost:
         cleaned["reasons"] = {**lost, **(cleaned.get("reasons") or {})}
@@ -145,6 +145,8 @@ def without_non_finite(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()  # a NumPy number
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -171,6 +171,14 @@ def test_fail_fast_skips_what_has_not_started(launch):
     assert set(notes) == {"m-a.0"}
 
 
+def test_a_number_of_processes_is_not_ignored_in_silence(launch, caplog):
+    models = {"m": {"run_cfg": {"num_procs": 2}}, "k": {"run_cfg": {"num_procs": 1}}}
+    launch(models, datasets("a", "b"))
+    assert [r.getMessage()[:9] for r in caplog.records if "num_procs" in r.getMessage()] == [
+        "model 'm'"
+    ]
+
+
 def test_debug_runs_in_this_process_and_restores_the_environment(launch, monkeypatch, capsys):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-5d5b,1")
     plan = [{"abbr": "a"}, {"abbr": "b", "do": "bug"}, {"abbr": "c"}]

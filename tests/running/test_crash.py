@@ -48,7 +48,7 @@ def finish_and_compare(shop, unbroken, kept):
 
 
 def test_a_killed_run_leaves_no_orphan_and_goes_on_where_it_was(shop, unbroken):
-    config = shop.config([logged(shop, "first", seconds_per_batch=0.2)], [shop.dataset("a")])
+    config = shop.config([logged(shop, "first", seconds_per_batch=0.5)], [shop.dataset("a")])
     run = shop.start(config)
     shop.wait_for_rows("m", "a", 4)
     workers = children_of(run.pid)
@@ -102,7 +102,7 @@ def test_retries_end_and_the_other_dataset_is_done(shop):
 
 def test_ctrl_c_ends_with_130_after_the_batch_in_hand(shop, unbroken):
     config = shop.config(
-        [logged(shop, "first", seconds_per_batch=0.2)], [shop.dataset("a"), shop.dataset("b")]
+        [logged(shop, "first", seconds_per_batch=0.5)], [shop.dataset("a"), shop.dataset("b")]
     )
     run = shop.start(config)
     shop.wait_for_rows("m", "a", 4)
@@ -133,7 +133,7 @@ def test_a_second_ctrl_c_does_not_wait(shop):
 
 
 def test_ctrl_c_with_debug(shop):
-    config = shop.config([shop.model(seconds_per_batch=0.2)], [shop.dataset("a")])
+    config = shop.config([shop.model(seconds_per_batch=0.5)], [shop.dataset("a")])
     run = shop.start(config, debug=True)
     shop.wait_for_rows("m", "a", 2)
     run.send_signal(signal.SIGINT)

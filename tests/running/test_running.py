@@ -78,14 +78,21 @@ def test_a_bug_keeps_its_traceback_in_the_log_and_off_the_terminal(shop):
 
 
 def test_fail_fast_starts_nothing_more(shop):
-    config = shop.config(
-        [shop.model(fail_on="of bad")], [shop.dataset("bad"), shop.dataset("b"), shop.dataset("c")]
+    datasets = [shop.dataset(name) for name in ("a", "bad", "c", "d")]
+    code, output = shop.run(
+        shop.config([shop.model(fail_on="of bad")], datasets), fail_fast=True, workers=True
     )
-    code, output = shop.run(config, fail_fast=True, workers=True)
     assert code == 1
-    assert "2 tasks were not started after a failure" in output
-    assert os.listdir(shop.root / "logs" / "infer" / "m") == ["bad.out"]
+    assert "3 tasks were not started after a failure" in output
+    assert sorted(os.listdir(shop.root / "logs" / "infer" / "m")) == ["a.out", "bad.out"]
     assert not (shop.root / "results").exists()
+    names = [name for name, _, _ in shop.summary["failures"]]
+    assert names == [
+        "OpenICLInfer[m/bad]",
+        "OpenICLInfer[m/c]",
+        "OpenICLInfer[m/d]",
+        "OpenICLEval[m/a]",
+    ]
 
 
 def test_debug_runs_here_and_its_failures_count(shop):

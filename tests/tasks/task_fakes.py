@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy
+
 from opencompass_ext.evaluators import BaseEvaluator
 from opencompass_ext.models import ScriptedModel
 
@@ -46,7 +48,14 @@ class Returning(BaseEvaluator):
 
 class NotANumber(BaseEvaluator):
     def score(self, ppl):
-        return {"accuracy": float("nan"), "nested": {"x": float("inf")}, "details": [float("nan")]}
+        return {
+            "accuracy": float("nan"),
+            "single": numpy.float32("inf"),
+            "good": numpy.float32(0.5),
+            "nothing": None,
+            "nested": {"x": float("inf")},
+            "details": [float("nan")],
+        }
 
 
 class BuiltModel(ScriptedModel):

@@ -79,8 +79,8 @@ def test_missing_predictions_say_what_to_do(evaluate):
 
 def test_what_is_no_number_becomes_null_with_a_reason(evaluate):
     result = evaluate("NotANumber")
-    assert result["accuracy"] is None
-    assert result["reasons"] == {"accuracy": "non_finite"}
+    assert [result[k] for k in ("accuracy", "single", "good", "nothing")] == [None, None, 0.5, None]
+    assert result["reasons"] == {"accuracy": "non_finite", "single": "non_finite"}
     assert result["nested"] == {"x": None}
     assert result["details"] == [None]
 

@@ -58,7 +58,7 @@ def did_you_mean(name: str, known: list[str] | tuple[str, ...]) -> str:
     """Return a sentence part that offers the names nearest to ``name``, or lists all of them.
 
     Example:
-        >>> did_you_mean("NaivePartitoner", ["NaivePartitioner", "SizePartitioner"])
+        >>> did_you_mean("NaivePartitoner", ["NaivePartitioner", "LocalRunner"])
         "did you mean 'NaivePartitioner'?"
         >>> did_you_mean("x", ["b", "a"])
         'known names: a, b'

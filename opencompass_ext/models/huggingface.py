@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opencompass_ext.errors import ConfigError, ModelError
-from opencompass_ext.models.base import BaseModel
-from opencompass_ext.models.embedded import embedded_identity, is_embedded, resolve_embedded
-from opencompass_ext.models.identity import folder_fingerprint
-from opencompass_ext.records import LabelledText, ScoredText
+from opencompass_ext.models.options import check_positive
+from opencompass_ext.models.scoring import TOP_K, SpanScoringModel
+from opencompass_ext.models.sources import check_source, local_source, source_identity
 from opencompass_ext.registry import MODELS
 
 if TYPE_CHECKING:
+    from opencompass_ext.likelihood.scorer import Backend
     from opencompass_ext.models.loading import LoadedModel
-
-LONG_TEXT_CHOICES = ("window", "truncate", "error")
-PREFIX_CHOICES = ("auto", "bos", "eos", "none")
-TOP_K = 5
+    from opencompass_ext.models.tokenizer import TextSide
 
 
 @MODELS.register_module()
-class HuggingFaceBaseModel(BaseModel):
+class HuggingFaceBaseModel(SpanScoringModel):
     """A base model: texts go in as they are, without a chat template.
 
     Weights and tokenizer are loaded by the first call that needs them.
@@ -76,9 +71,13 @@ class HuggingFaceBaseModel(BaseModel):
         max_batch_tokens: int | None = None,
         reuse_prefix: bool = True,
     ) -> None:
-        _check_choice("prefix_token", prefix_token, PREFIX_CHOICES, or_int=True)
-        _check_choice("long_text", long_text, LONG_TEXT_CHOICES)
-        _check_positive(max_seq_len=max_seq_len, stride=stride, max_batch_tokens=max_batch_tokens)
+        super().__init__(
+            max_seq_len=max_seq_len,
+            prefix_token=prefix_token,
+            long_text=long_text,
+            stride=stride,
+        )
+        check_positive(max_batch_tokens=max_batch_tokens)
         self.path = path
         self.model_kwargs = dict(model_kwargs or {})
         self.tokenizer_path = tokenizer_path
@@ -86,32 +85,25 @@ class HuggingFaceBaseModel(BaseModel):
         self.peft_path = peft_path
         self.peft_kwargs = dict(peft_kwargs or {})
         self.generation_kwargs = dict(generation_kwargs or {})
-        self.max_seq_len = max_seq_len
         self.pad_token_id = pad_token_id
         self.stop_words = list(stop_words or [])
         self.meta_template = meta_template
-        self.prefix_token = prefix_token
-        self.long_text = long_text
-        self.stride = stride
         self.max_batch_tokens = max_batch_tokens
         self.reuse_prefix = reuse_prefix
         for place in (path, tokenizer_path, peft_path):
-            _check_exists(place)
+            check_source(place)
 
     def identity(self) -> Mapping[str, Any]:
         """Return all that decides the scores. Batch sizes and prefix reuse do not."""
         return {
             "type": type(self).__name__,
-            "weights": _source_identity(self.path, self.model_kwargs),
+            "weights": source_identity(self.path, self.model_kwargs),
             "tokenizer": self.tokenizer_path
-            and _source_identity(self.tokenizer_path, self.tokenizer_kwargs),
-            "adapter": self.peft_path and _source_identity(self.peft_path, self.peft_kwargs),
+            and source_identity(self.tokenizer_path, self.tokenizer_kwargs),
+            "adapter": self.peft_path and source_identity(self.peft_path, self.peft_kwargs),
             "model_kwargs": {k: str(v) for k, v in self.model_kwargs.items() if k != "device_map"},
             "tokenizer_kwargs": {k: str(v) for k, v in self.tokenizer_kwargs.items()},
-            "max_seq_len": self.max_seq_len,
-            "prefix_token": self.prefix_token,
-            "long_text": self.long_text,
-            "stride": self.stride,
+            **self.text_options(),
         }
 
     def provenance(self) -> Mapping[str, Any]:
@@ -125,56 +117,37 @@ class HuggingFaceBaseModel(BaseModel):
             "dtype": str(parameter.dtype),
             "device": str(parameter.device),
             "attn_implementation": getattr(model.config, "_attn_implementation", None),
-            "prefix_ids": list(self._loaded.prefix_ids),
-            "max_seq_len": self._loaded.max_seq_len,
+            "prefix_ids": list(self._loaded.text_side.prefix_ids),
+            "max_seq_len": self._loaded.text_side.max_seq_len,
             "traits": self._loaded.traits._asdict(),
             "versions": library_versions(),
         }
 
-    def score_spans(
-        self,
-        texts: Sequence[LabelledText],
-        *,
-        finished: Collection[int] = (),
-        batch_rows: int | None = None,
-        token_details: bool = False,
-    ) -> Iterator[dict[int, ScoredText]]:
-        """Yield scores by index as batches finish; see ``BaseModel.score_spans``."""
-        from opencompass_ext.likelihood.encoding import TextEncoder
-        from opencompass_ext.likelihood.engine import Engine, EngineOptions
-        from opencompass_ext.likelihood.scorer import ScorerOptions, SpanScorer
+    @property
+    def text_side(self) -> TextSide:
+        """How texts become token ids; loads tokenizer and weights."""
+        return self._loaded.text_side
 
-        loaded = self._loaded
-        engine_options = EngineOptions(
+    def make_backend(self, *, batch_rows: int | None, token_details: bool) -> Backend:
+        """Return the engine that reads pieces with the loaded model."""
+        from opencompass_ext.likelihood.engine import Engine, EngineOptions
+
+        options = EngineOptions(
             max_batch_tokens=self.max_batch_tokens,
             max_batch_rows=batch_rows,
             reuse_prefix=self.reuse_prefix,
             top_k=TOP_K if token_details else None,
-            alone_above=loaded.alone_above,
+            alone_above=self.text_side.alone_above,
         )
-        scorer_options = ScorerOptions(
-            prefix_ids=loaded.prefix_ids,
-            max_seq_len=loaded.max_seq_len,
-            long_text=self.long_text,
-            stride=self.stride,
-            alone_above=loaded.alone_above,
-            token_details=token_details,
-        )
-        engine = Engine(loaded.model, loaded.traits, engine_options)
-        scorer = SpanScorer(TextEncoder(loaded.tokenizer), engine, scorer_options)
-        yield from scorer.score(texts, finished=finished)
-
-    def get_token_len(self, prompt: str) -> int:
-        """Return how many tokens ``prompt`` has, without any prefix token."""
-        return len(self._loaded.tokenizer.encode(prompt, add_special_tokens=False).ids)
+        return Engine(self._loaded.model, self._loaded.traits, options)
 
     @cached_property
     def _loaded(self) -> LoadedModel:
         from opencompass_ext.models.loading import load_model
 
         return load_model(
-            _local(self.path),
-            tokenizer_path=self.tokenizer_path and _local(self.tokenizer_path),
+            local_source(self.path),
+            tokenizer_path=self.tokenizer_path and local_source(self.tokenizer_path),
             model_kwargs=self.model_kwargs,
             tokenizer_kwargs=self.tokenizer_kwargs,
             peft_path=self.peft_path,
@@ -182,75 +155,3 @@ class HuggingFaceBaseModel(BaseModel):
             prefix_token=self.prefix_token,
             max_seq_len=self.max_seq_len,
         )
-
-
-def _local(path: str) -> str:
-    return (
-        str(resolve_embedded(path))
-        if is_embedded(path)
-        else str(Path(path).expanduser())
-        if (_is_local(path))
-        else path
-    )
-
-
-def _is_local(path: str) -> bool:
-    """Tell a local path from a hub id: by existing, or by a form that no hub id can have."""
-    return (
-        Path(path).expanduser().exists()
-        or path.startswith((".", "/", "~"))
-        or path.count("/") > 1
-        or path.endswith(".gguf")
-    )
-
-
-def _check_exists(path: str | None) -> None:
-    if path is None or is_embedded(path) or not _is_local(path):
-        return
-    if not Path(path).expanduser().exists():
-        raise ModelError(
-            f"there is no model at {path!r} (looked at {Path(path).expanduser().absolute()}); give "
-            "a folder with config.json and weights, a .gguf file, 'embedded:<name>', or a hub id "
-            "such as 'org/name'"
-        )
-
-
-def _source_identity(path: str, arguments: Mapping[str, Any]) -> Any:
-    if is_embedded(path):
-        return embedded_identity(path)
-    local = Path(path).expanduser()
-    if local.is_dir():
-        return {"fingerprint": folder_fingerprint(local)}
-    if local.is_file():
-        return {"file": local.name, "fingerprint": folder_fingerprint(local.parent)}
-    return {"hub": path, "revision": _hub_commit(path, arguments.get("revision"))}
-
-
-def _hub_commit(repository: str, revision: str | None) -> str:
-    """Return the commit a hub id stands for now; needs the network, or a filled hub cache."""
-    from huggingface_hub import hf_hub_download
-
-    try:
-        # A downloaded file lies in a folder named after its commit.
-        return Path(hf_hub_download(repository, "config.json", revision=revision)).parent.name
-    except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(
-            f"{repository!r} is no local folder and cannot be had from the hub: {reason}; give a "
-            "local folder, or 'embedded:smollm2-135m-instruct' to try without any download"
-        ) from error
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...], or_int: bool = False) -> None:
-    is_id = or_int and isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    if value not in choices and not is_id:
-        also = " or a token id" if or_int else ""
-        raise ConfigError(f"{name} must be one of {', '.join(choices)}{also}, got {value!r}")
-
-
-def _check_positive(**values: int | None) -> None:
-    for name, value in values.items():
-        if value is not None and (
-            not isinstance(value, int) or isinstance(value, bool) or value < 1
-        ):
-            raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")

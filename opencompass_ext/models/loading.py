@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 import transformers
-from tokenizers import Tokenizer
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+from transformers import AutoModelForCausalLM, GgufConfig
 
 from opencompass_ext.errors import MissingDependencyError, ModelError
 from opencompass_ext.likelihood.probe import Traits, probe
+from opencompass_ext.models.tokenizer import (
+    TextSide,
+    find_prefix_ids,
+    load_tokenizer,
+    loading_failure,
+    quiet_loading,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -27,31 +32,25 @@ class LoadedModel(NamedTuple):
 
     Attributes:
         model: The causal LM, in eval mode, on its devices.
-        tokenizer: The backend of its fast tokenizer.
-        prefix_ids: Tokens that stand before every text.
-        max_seq_len: Tokens it takes at once; None for no limit.
-        alone_above: Length from which the position encoding depends on the whole input; or None.
         traits: What the engine may do with it.
+        text_side: How texts become token ids for it.
     """
 
     model: torch.nn.Module
-    tokenizer: Tokenizer
-    prefix_ids: tuple[int, ...]
-    max_seq_len: int | None
-    alone_above: int | None
     traits: Traits
+    text_side: TextSide
 
 
 def load_model(
     path: str,
     *,
-    tokenizer_path: str | None,
-    model_kwargs: Mapping[str, Any],
-    tokenizer_kwargs: Mapping[str, Any],
-    peft_path: str | None,
-    peft_kwargs: Mapping[str, Any],
-    prefix_token: str | int,
-    max_seq_len: int | None,
+    model_kwargs: Mapping[str, Any] = MappingProxyType({}),
+    tokenizer_path: str | None = None,
+    tokenizer_kwargs: Mapping[str, Any] = MappingProxyType({}),
+    peft_path: str | None = None,
+    peft_kwargs: Mapping[str, Any] = MappingProxyType({}),
+    prefix_token: str | int = "auto",
+    max_seq_len: int | None = None,
 ) -> LoadedModel:
     """Load a model from a folder, a GGUF file, or a hub id.
 
@@ -60,14 +59,14 @@ def load_model(
         MissingDependencyError: An adapter is asked for and ``peft`` is missing.
     """
     source, file_arguments = _split_gguf(path, model_kwargs)
-    with _quiet_loading():
+    with quiet_loading():
         model = _load_weights(source, {**model_kwargs, **file_arguments})
         if peft_path is not None:
             model = _add_adapter(model, peft_path, peft_kwargs)
         tokenizer_arguments = {**_shared_arguments(model_kwargs), **tokenizer_kwargs}
         if tokenizer_path is None:
             tokenizer_arguments.update(file_arguments)
-        tokenizer = _load_tokenizer(tokenizer_path or source, tokenizer_arguments)
+        tokenizer = load_tokenizer(tokenizer_path or source, tokenizer_arguments)
     model.eval()
     config = model.config.get_text_config()
     encoded = tokenizer(_PROBE_TEXT, add_special_tokens=False)["input_ids"]
@@ -75,48 +74,19 @@ def load_model(
     _check_vocabulary(tokenizer, vocab_size, path)
     return LoadedModel(
         model=model,
-        tokenizer=tokenizer.backend_tokenizer,
-        prefix_ids=find_prefix_ids(tokenizer, prefix_token),
-        max_seq_len=_choose_max_seq_len(config, max_seq_len),
-        alone_above=_length_sensitive_above(config),
         traits=probe(model, encoded if len(encoded) > 3 else list(range(min(12, vocab_size)))),
+        text_side=TextSide(
+            tokenizer=tokenizer.backend_tokenizer,
+            prefix_ids=find_prefix_ids(tokenizer, prefix_token),
+            max_seq_len=_choose_max_seq_len(config, max_seq_len),
+            alone_above=_length_sensitive_above(config),
+        ),
     )
 
 
 def library_versions() -> dict[str, str]:
     """Return the versions of the libraries that compute the scores."""
     return {"torch": torch.__version__, "transformers": transformers.__version__}
-
-
-def find_prefix_ids(tokenizer: Any, prefix_token: str | int) -> tuple[int, ...]:
-    """Return the tokens to put before every text.
-
-    Args:
-        tokenizer: A tokenizer of transformers.
-        prefix_token: ``"auto"``: what the tokenizer itself puts before a text, usually BOS or
-            nothing; ``"bos"``, ``"eos"``, ``"none"``, or a token id.
-
-    Raises:
-        ModelError: The tokenizer has no such token.
-    """
-    if isinstance(prefix_token, int):
-        return (prefix_token,)
-    if prefix_token == "none":
-        return ()
-    if prefix_token == "auto":
-        plain = tokenizer("a", add_special_tokens=False)["input_ids"]
-        decorated = tokenizer("a", add_special_tokens=True)["input_ids"]
-        for length in range(len(decorated) - len(plain) + 1):
-            if decorated[length : length + len(plain)] == plain:
-                return tuple(decorated[:length])
-        return ()
-    token_id = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id}[prefix_token]
-    if token_id is None:
-        raise ModelError(
-            f"prefix_token={prefix_token!r}, but the tokenizer defines no such token; use 'none', "
-            "'auto', or a token id"
-        )
-    return (token_id,)
 
 
 def _split_gguf(path: str, model_kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -144,21 +114,7 @@ def _load_weights(source: str, model_kwargs: dict[str, Any]) -> Any:
     try:
         return AutoModelForCausalLM.from_pretrained(source, **arguments)
     except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
-        raise ModelError(f"cannot load the model {source!r}: {_reason(error)}") from error
-
-
-def _load_tokenizer(source: str, arguments: dict[str, Any]) -> Any:
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, **arguments)
-    except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
-        raise ModelError(f"cannot load the tokenizer {source!r}: {_reason(error)}") from error
-    if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise ModelError(
-            f"the tokenizer of {source!r} ({type(tokenizer).__name__}) reports no character "
-            "offsets, so labelled characters cannot be mapped to tokens; give tokenizer_path a "
-            "folder with a fast tokenizer (a tokenizer.json of the same vocabulary)"
-        )
-    return tokenizer
+        raise ModelError(f"cannot load the model {source!r}: {loading_failure(error)}") from error
 
 
 def _add_adapter(model: Any, peft_path: str, peft_kwargs: Mapping[str, Any]) -> Any:
@@ -169,7 +125,9 @@ def _add_adapter(model: Any, peft_path: str, peft_kwargs: Mapping[str, Any]) -> 
     try:
         adapted = peft.PeftModel.from_pretrained(model, peft_path, **peft_kwargs)
     except (OSError, ValueError, RuntimeError) as error:
-        raise ModelError(f"cannot load the adapter {peft_path!r}: {_reason(error)}") from error
+        raise ModelError(
+            f"cannot load the adapter {peft_path!r}: {loading_failure(error)}"
+        ) from error
     if any(config.is_prompt_learning for config in adapted.peft_config.values()):
         raise ModelError(
             f"the adapter {peft_path!r} puts trained vectors before the text, which this scorer "
@@ -242,28 +200,3 @@ def _check_vocabulary(tokenizer: Any, vocab_size: int, path: str) -> None:
             largest,
             vocab_size,
         )
-
-
-def _reason(error: Exception) -> str:
-    """Return the part of an error of transformers that says what is wrong."""
-    text = " ".join(str(error).split())
-    if "trust_remote_code" in text:
-        return (
-            f"{text[:300]} | The model brings its own code. Read it, and if you trust it set "
-            "model_kwargs=dict(trust_remote_code=True)."
-        )
-    return f"{type(error).__name__}: {text[:500]}"
-
-
-@contextmanager
-def _quiet_loading() -> Iterator[None]:
-    """Keep progress bars and warnings of transformers out of task logs."""
-    bars_were_on = transformers.utils.logging.is_progress_bar_enabled()
-    transformers.utils.logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        if bars_were_on:
-            transformers.utils.logging.enable_progress_bar()

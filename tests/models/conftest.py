@@ -120,3 +120,24 @@ def files_in_cache(tmp_path: Path) -> Callable[[], list[str]]:
         return sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.name != ".lock")
 
     return list_files
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random two-layer Llama and a byte-level tokenizer that knows BOS and adds none."""
+    from support.tiny import tiny_model
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("a", "t"), ("c", "at"), ("Ġ", "cat")]
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = ["<pad>", "<s>", "</s>", *letters, *(left + right for left, right in merges)]
+    tokenizer = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    folder = tmp_path_factory.mktemp("tiny")
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    ).save_pretrained(folder)
+    tiny_model("llama").save_pretrained(folder)
+    return folder

@@ -1,0 +1,241 @@
+"""A model behind an OpenAI-compatible completions endpoint that echoes prompts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from opencompass_ext.errors import ConfigError, MissingDependencyError, ModelError
+from opencompass_ext.models.options import check_positive
+from opencompass_ext.models.scoring import SpanScoringModel
+from opencompass_ext.models.sources import check_source, local_source, source_identity
+from opencompass_ext.registry import MODELS
+
+if TYPE_CHECKING:
+    from opencompass_ext.likelihood.scorer import Backend
+    from opencompass_ext.models.tokenizer import TextSide
+
+BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+
+
+@MODELS.register_module()
+class OpenAICompletionsModel(SpanScoringModel):
+    """Scores texts through ``POST <base_url>/completions`` with ``echo`` and ``logprobs``.
+
+    Prompts are sent as token ids, so the tokens scored are exactly those that the local tokenizer
+    maps to the labelled characters. The endpoint has to echo prompts with their log-probabilities,
+    as vLLM's server does. Servers that only generate (llama.cpp's, chat endpoints) are refused
+    with an error that says so.
+
+    Tried with the server of vLLM 0.32. Needs the extra ``api``.
+
+    Args:
+        path: Name of the model as the server knows it.
+        tokenizer_path: The tokenizer of that model: a folder, ``"embedded:<name>"`` or a hub id.
+        base_url: Such as ``"http://localhost:8000/v1"``; default: the environment variable
+            ``OPENAI_BASE_URL``.
+        key_env: The environment variable that holds the key, sent as a bearer token. Where it is
+            not set no key is sent. The key itself never stands in a config.
+        tokenizer_kwargs: For ``AutoTokenizer.from_pretrained``.
+        max_tokens: Tokens the server generates after each prompt, which are thrown away: 0, or 1
+            for a server that insists on one.
+        batch_prompts: Most prompts per request; a smaller ``batch_size`` holds as well.
+        concurrency: Most requests at once.
+        timeout: Seconds without a byte from the server before a request counts as failed.
+        max_attempts: How often a request is tried when the server cannot be reached, is busy (429)
+            or fails (5xx). ``Retry-After`` is obeyed.
+        max_seq_len: Tokens of one prompt at most, prefix included; longer texts are treated as
+            ``long_text`` says. vLLM takes one less than its limit, as it always generates one. With
+            None the server judges, and refuses what is too long for it.
+        prefix_token: What stands before every text, never counted: ``"auto"`` (what the tokenizer
+            puts there itself: BOS or nothing), ``"bos"``, ``"eos"``, ``"none"``, or a token id.
+        long_text: What happens to a text longer than ``max_seq_len``: ``"window"`` scores every
+            token in overlapping windows, ``"truncate"`` keeps the beginning, ``"error"`` refuses.
+        stride: Tokens of context kept between windows, default half a window.
+        meta_template: OpenCompass's role markers, put around the rounds of a dialogue template.
+
+    Raises:
+        ConfigError: An option has a value it cannot have.
+        ModelError: ``tokenizer_path`` names a folder that does not exist, or neither ``base_url``
+            nor the environment says where the endpoint is.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        tokenizer_path: str,
+        base_url: str | None = None,
+        key_env: str = "OPENAI_API_KEY",
+        tokenizer_kwargs: Mapping[str, Any] | None = None,
+        max_tokens: int = 0,
+        batch_prompts: int = 8,
+        concurrency: int = 4,
+        timeout: float = 300.0,
+        max_attempts: int = 6,
+        max_seq_len: int | None = None,
+        prefix_token: str | int = "auto",
+        long_text: str = "window",
+        stride: int | None = None,
+        meta_template: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            max_seq_len=max_seq_len,
+            prefix_token=prefix_token,
+            long_text=long_text,
+            stride=stride,
+        )
+        check_positive(
+            batch_prompts=batch_prompts, concurrency=concurrency, max_attempts=max_attempts
+        )
+        if isinstance(max_tokens, bool) or max_tokens not in (0, 1):
+            raise ConfigError(f"max_tokens must be 0 or 1, got {max_tokens!r}")
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
+            raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+        # A key written here by mistake must not reach the error.
+        if not isinstance(key_env, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key_env):
+            raise ConfigError(
+                "key_env must be the name of an environment variable that holds the key, such as "
+                "'OPENAI_API_KEY', never the key itself"
+            )
+        check_source(tokenizer_path)
+        self.path = path
+        self.tokenizer_path = tokenizer_path
+        self.base_url = _checked_base_url(base_url)
+        self.key_env = key_env
+        self.tokenizer_kwargs = dict(tokenizer_kwargs or {})
+        self.max_tokens = max_tokens
+        self.batch_prompts = batch_prompts
+        self.concurrency = concurrency
+        self.timeout = timeout
+        self.max_attempts = max_attempts
+        self.meta_template = meta_template
+        self._served_as: set[str] = set()
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return all that decides the scores as far as it can be known from outside."""
+        return {
+            "type": type(self).__name__,
+            "base_url": self.base_url,
+            "model": self.path,
+            "tokenizer": source_identity(self.tokenizer_path, self.tokenizer_kwargs),
+            "tokenizer_kwargs": {k: str(v) for k, v in self.tokenizer_kwargs.items()},
+            **self.text_options(),
+        }
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Return what stands before each text, and the names the server gave itself."""
+        import tokenizers
+        import transformers
+
+        return {
+            "served_as": sorted(self._served_as),
+            "prefix_ids": list(self.text_side.prefix_ids),
+            "max_seq_len": self.max_seq_len,
+            "versions": {
+                "tokenizers": tokenizers.__version__,
+                "transformers": transformers.__version__,
+            },
+        }
+
+    @cached_property
+    def text_side(self) -> TextSide:
+        """How texts become token ids; loads the tokenizer."""
+        from opencompass_ext.models.tokenizer import TextSide, find_prefix_ids, load_tokenizer
+
+        tokenizer = load_tokenizer(local_source(self.tokenizer_path), self.tokenizer_kwargs)
+        return TextSide(
+            tokenizer=tokenizer.backend_tokenizer,
+            prefix_ids=find_prefix_ids(tokenizer, self.prefix_token),
+            max_seq_len=self.max_seq_len,
+        )
+
+    def make_backend(self, *, batch_rows: int | None, token_details: bool) -> Backend:
+        """Return what asks the endpoint.
+
+        Raises:
+            ConfigError: ``token_details`` is asked for.
+            MissingDependencyError: A package of the extra ``api`` is missing.
+        """
+        if token_details:
+            raise ConfigError(
+                "token_details=True needs the rank of each token and the ids of its alternatives, "
+                "which a completions endpoint does not report: score the weights with "
+                "HuggingFaceBaseModel or VLLMModel, or leave token_details out"
+            )
+        try:
+            from opencompass_ext.models.completions_client import (
+                CompletionsBackend,
+                CompletionsOptions,
+            )
+        except ModuleNotFoundError as error:
+            if error.name not in ("anyio", "httpx", "tenacity"):
+                raise
+            raise MissingDependencyError(
+                error.name, needed_for=type(self).__name__, extra="api"
+            ) from error
+        options = CompletionsOptions(
+            url=f"{self.base_url}/completions",
+            model=self.path,
+            key=_read_key(self.key_env),
+            key_env=self.key_env,
+            max_tokens=self.max_tokens,
+            batch_prompts=min(self.batch_prompts, batch_rows or self.batch_prompts),
+            concurrency=self.concurrency,
+            timeout=self.timeout,
+            max_attempts=self.max_attempts,
+        )
+        tokenizer = self.text_side.tokenizer
+        return CompletionsBackend(
+            options,
+            token_text=lambda token: tokenizer.decode([token], skip_special_tokens=False),
+            note_model=self._served_as.add,
+        )
+
+
+def _checked_base_url(given: str | None) -> str:
+    """Return the URL that endpoint names are appended to, without a slash at its end.
+
+    Raises:
+        ConfigError: It is no URL, or has parts it must not have.
+        ModelError: There is none, neither given nor in the environment of this machine.
+    """
+    source = "base_url" if given is not None else f"the environment variable {BASE_URL_VARIABLE}"
+    url = given if given is not None else os.environ.get(BASE_URL_VARIABLE)
+    if not url:
+        raise ModelError(
+            "nothing says where the endpoint is: set the environment variable "
+            f"{BASE_URL_VARIABLE}, or base_url in the config, to a URL such as "
+            "'http://localhost:8000/v1'"
+        )
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(f"{source} is no URL: {error}") from error
+    # Checked first: a password must not reach the other errors.
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ConfigError(
+            f"{source} must have neither a user name or password nor a part after '?' or '#': the "
+            "key is read from the environment variable that key_env names"
+        )
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{source} must begin with http:// or https:// and a host, got {url!r}")
+    base_url = url.rstrip("/")
+    if base_url.endswith("/completions"):
+        raise ConfigError(
+            f"{source} must end before '/completions', which is appended to it, got {url!r}"
+        )
+    return base_url
+
+
+def _read_key(variable: str) -> str | None:
+    key = os.environ.get(variable, "").strip()
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ModelError(
+            f"the environment variable {variable} holds no key: a key has only printable ASCII "
+            f"characters and no blank; it has {len(key)} characters"
+        )
+    return key or None

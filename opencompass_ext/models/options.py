@@ -1,0 +1,32 @@
+"""Checks of the values a config gives to a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opencompass_ext.errors import ConfigError
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...], or_int: bool = False) -> None:
+    """Check that ``value`` is one of ``choices``, or a token id where ``or_int``.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    is_id = or_int and isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if value not in choices and not is_id:
+        also = " or a token id" if or_int else ""
+        raise ConfigError(f"{name} must be one of {', '.join(choices)}{also}, got {value!r}")
+
+
+def check_positive(**values: int | None) -> None:
+    """Check that each value that is given is a whole number of at least 1.
+
+    Raises:
+        ConfigError: One is not.
+    """
+    for name, value in values.items():
+        if value is not None and (
+            not isinstance(value, int) or isinstance(value, bool) or value < 1
+        ):
+            raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")

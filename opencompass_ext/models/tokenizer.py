@@ -1,0 +1,108 @@
+"""Load a tokenizer with transformers, and find what it puts before a text. Imports transformers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import transformers
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from opencompass_ext.errors import ModelError
+
+
+class TextSide(NamedTuple):
+    """How texts become token ids for a model.
+
+    Attributes:
+        tokenizer: The backend of a fast tokenizer.
+        prefix_ids: Tokens that stand before every text.
+        max_seq_len: Tokens the model takes at once, prefix included; None for no limit.
+        alone_above: Length from which the position encoding depends on the whole input; or None.
+    """
+
+    tokenizer: Tokenizer
+    prefix_ids: tuple[int, ...]
+    max_seq_len: int | None
+    alone_above: int | None = None
+
+
+def load_tokenizer(source: str, arguments: Mapping[str, Any]) -> Any:
+    """Return the fast tokenizer of transformers at ``source``.
+
+    Raises:
+        ModelError: It cannot be loaded, or reports no character offsets.
+    """
+    try:
+        with quiet_loading():
+            tokenizer = AutoTokenizer.from_pretrained(source, **arguments)
+    except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
+        raise ModelError(
+            f"cannot load the tokenizer {source!r}: {loading_failure(error)}"
+        ) from error
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise ModelError(
+            f"the tokenizer of {source!r} ({type(tokenizer).__name__}) reports no character "
+            "offsets, so labelled characters cannot be mapped to tokens; give tokenizer_path a "
+            "folder with a fast tokenizer (a tokenizer.json of the same vocabulary)"
+        )
+    return tokenizer
+
+
+def find_prefix_ids(tokenizer: Any, prefix_token: str | int) -> tuple[int, ...]:
+    """Return the tokens to put before every text.
+
+    Args:
+        tokenizer: A tokenizer of transformers.
+        prefix_token: ``"auto"``: what the tokenizer itself puts before a text, usually BOS or
+            nothing; ``"bos"``, ``"eos"``, ``"none"``, or a token id.
+
+    Raises:
+        ModelError: The tokenizer has no such token.
+    """
+    if isinstance(prefix_token, int):
+        return (prefix_token,)
+    if prefix_token == "none":
+        return ()
+    if prefix_token == "auto":
+        plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+        decorated = tokenizer("a", add_special_tokens=True)["input_ids"]
+        for length in range(len(decorated) - len(plain) + 1):
+            if decorated[length : length + len(plain)] == plain:
+                return tuple(decorated[:length])
+        return ()
+    token_id = {"bos": tokenizer.bos_token_id, "eos": tokenizer.eos_token_id}[prefix_token]
+    if token_id is None:
+        raise ModelError(
+            f"prefix_token={prefix_token!r}, but the tokenizer defines no such token; use 'none', "
+            "'auto', or a token id"
+        )
+    return (token_id,)
+
+
+def loading_failure(error: Exception) -> str:
+    """Return the part of an error of transformers that says what is wrong."""
+    text = " ".join(str(error).split())
+    if "trust_remote_code" in text:
+        return (
+            f"{text[:300]} | The model brings its own code. Read it, and if you trust it set "
+            "model_kwargs=dict(trust_remote_code=True)."
+        )
+    return f"{type(error).__name__}: {text[:500]}"
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Keep progress bars and warnings of transformers out of task logs."""
+    bars_were_on = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if bars_were_on:
+            transformers.utils.logging.enable_progress_bar()

@@ -122,9 +122,9 @@ class Encoded(NamedTuple):
 
 def encode(texts: Sequence[LabelledText], loaded: LoadedModel) -> list[Encoded]:
     """Tokenise outside of all timings but the engine's own."""
-    prefix = list(loaded.prefix_ids)
+    prefix = list(loaded.text_side.prefix_ids)
     encoded = []
-    tokenised = TextEncoder(loaded.tokenizer).encode([t.text for t in texts])
+    tokenised = TextEncoder(loaded.text_side.tokenizer).encode([t.text for t in texts])
     for text, enc in zip(texts, tokenised, strict=True):
         counted = count_tokens(enc, text.spans["label"], len(text.text)).tokens + len(prefix)
         targets = [t for t in counted.tolist() if t >= 1]
@@ -163,8 +163,8 @@ def run_trunk(model: Any, rows: Sequence[Encoded], tokens: int) -> None:
 
 def run_engine(loaded: LoadedModel, texts: Sequence[LabelledText], engine: Engine) -> list[float]:
     """The product: tokenising, mapping spans and all."""
-    options = ScorerOptions(prefix_ids=loaded.prefix_ids, max_seq_len=loaded.max_seq_len)
-    scorer = SpanScorer(TextEncoder(loaded.tokenizer), engine, options)
+    options = ScorerOptions(prefix_ids=loaded.text_side.prefix_ids, max_seq_len=loaded.text_side.max_seq_len)
+    scorer = SpanScorer(TextEncoder(loaded.text_side.tokenizer), engine, options)
     sums = {}
     for batch in scorer.score(texts):
         sums.update({i: scored.spans["label"].nll for i, scored in batch.items()})

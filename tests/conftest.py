@@ -12,7 +12,7 @@ from opencompass_ext.models.embedded import resolve_embedded
 
 # As workers are started: threads that spin while they wait would slow down all that runs beside.
 # Read when torch is loaded, so it has to be set before.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("no deadline", deadline=None)

@@ -92,8 +92,8 @@ class _Requests(NamedTuple):
 
 # Forward passes cost about this many tokens on top of what they read.
 _TOKENS_PER_EXTRA_PASS = {"cpu": 48, "cuda": 2048}
-# Where CPU caches still hold the activations, and where a GPU is busy without filling up.
-_BATCH_TOKENS = {"cpu": 2048, "cuda": 16384}
+# What CPU caches still hold the activations of, and what keeps a GPU busy without filling it up.
+_BATCH_TOKENS = {"cpu": 512, "cuda": 16384}
 # float32 logits, exponentials and a copy, of a chunk of positions.
 _HEAD_BYTES = {"cpu": 64 * 2**20, "cuda": 1024 * 2**20}
 

@@ -18,7 +18,9 @@ logger = logging.getLogger(__name__)
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-WAITING = "OMP_WAIT_POLICY"
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+# Some ten microseconds: longer than the pauses within a layer, far shorter than a time slice.
+SPINS = "20000"
 
 
 def visible_devices(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -90,8 +92,9 @@ def worker_environment(
 
     A worker without GPUs sees none. Its threads are limited, unless the user has set a number:
     workers with a thread per core each would wait for one another's threads to be scheduled. And
-    its threads wait by sleeping, not by spinning: on a core that something else needs too, a
-    spinning thread holds up the very work it waits for, and scoring becomes several times slower.
+    a waiting thread goes to sleep soon, unless the user has said how threads wait: on a core that
+    something else needs too, a spinning thread holds up the very work it waits for, and scoring
+    becomes several times slower.
 
     Args:
         devices: Entries for ``CUDA_VISIBLE_DEVICES``.
@@ -100,9 +103,11 @@ def worker_environment(
 
     Example:
         >>> worker_environment(("GPU-5d5b", "2"), 1, {})
-        {'OMP_WAIT_POLICY': 'PASSIVE', 'CUDA_VISIBLE_DEVICES': 'GPU-5d5b,2'}
+        {'CUDA_VISIBLE_DEVICES': 'GPU-5d5b,2', 'GOMP_SPINCOUNT': '20000'}
     """
-    result = {WAITING: "PASSIVE", **environment, VISIBLE: ",".join(devices)}
+    result = {**environment, VISIBLE: ",".join(devices)}
+    if not any(name in environment for name in WAITING):
+        result[WAITING[0]] = SPINS
     if not devices and not any(name in environment for name in THREADS):
         share = max(1, cpu_cores() // concurrent_workers)
         result.update(dict.fromkeys(THREADS, str(share)))

@@ -76,7 +76,7 @@ def test_workers_share_the_cores(monkeypatch, workers, threads):
     assert environment == {
         "PATH": "x",
         "CUDA_VISIBLE_DEVICES": "",
-        "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "20000",
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
     }
@@ -90,10 +90,12 @@ def test_a_number_of_threads_set_by_the_user_stays(name):
 
 
 @pytest.mark.parametrize("devices", [(), ("0",)])
-def test_threads_wait_asleep_unless_the_user_says_otherwise(devices):
-    assert worker_environment(devices, 1, {})["OMP_WAIT_POLICY"] == "PASSIVE"
-    chosen = worker_environment(devices, 1, {"OMP_WAIT_POLICY": "ACTIVE"})
-    assert chosen["OMP_WAIT_POLICY"] == "ACTIVE"
+def test_waiting_threads_go_to_sleep_soon_unless_the_user_says_how_they_wait(devices):
+    assert "GOMP_SPINCOUNT" in worker_environment(devices, 1, {})
+    for chosen in ({"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "7"}):
+        environment = worker_environment(devices, 1, chosen)
+        waiting = environment.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
+        assert {name: environment[name] for name in waiting} == chosen
 
 
 def test_gpu_workers_keep_their_threads():

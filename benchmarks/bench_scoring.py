@@ -29,7 +29,6 @@ from rich.console import Console
 from rich.table import Table
 
 from opencompass_ext.likelihood.batching import BatchLimits, make_batches
-from opencompass_ext.likelihood.encoding import TextEncoder
 from opencompass_ext.likelihood.engine import Engine, EngineOptions
 from opencompass_ext.likelihood.scorer import ScorerOptions, SpanScorer
 from opencompass_ext.likelihood.spans import count_tokens
@@ -124,7 +123,7 @@ def encode(texts: Sequence[LabelledText], loaded: LoadedModel) -> list[Encoded]:
     """Tokenise outside of all timings but the engine's own."""
     prefix = list(loaded.text_side.prefix_ids)
     encoded = []
-    tokenised = TextEncoder(loaded.text_side.tokenizer).encode([t.text for t in texts])
+    tokenised = loaded.text_side.encoder.encode([t.text for t in texts])
     for text, enc in zip(texts, tokenised, strict=True):
         counted = count_tokens(enc, text.spans["label"], len(text.text)).tokens + len(prefix)
         targets = [t for t in counted.tolist() if t >= 1]
@@ -163,8 +162,10 @@ def run_trunk(model: Any, rows: Sequence[Encoded], tokens: int) -> None:
 
 def run_engine(loaded: LoadedModel, texts: Sequence[LabelledText], engine: Engine) -> list[float]:
     """The product: tokenising, mapping spans and all."""
-    options = ScorerOptions(prefix_ids=loaded.text_side.prefix_ids, max_seq_len=loaded.text_side.max_seq_len)
-    scorer = SpanScorer(TextEncoder(loaded.text_side.tokenizer), engine, options)
+    options = ScorerOptions(
+        prefix_ids=loaded.text_side.prefix_ids, max_seq_len=loaded.text_side.max_seq_len
+    )
+    scorer = SpanScorer(loaded.text_side.encoder, engine, options)
     sums = {}
     for batch in scorer.score(texts):
         sums.update({i: scored.spans["label"].nll for i, scored in batch.items()})

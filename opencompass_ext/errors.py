@@ -36,13 +36,12 @@ class MissingDependencyError(OpenCompassExtError):
 
     Example:
         >>> print(MissingDependencyError("peft", needed_for="peft_path", extra="peft"))
-        'peft_path' needs the package 'peft', which is not installed: pip install "opencompass_ext[peft]"
+        'peft_path' needs the package 'peft': pip install "opencompass_ext[peft]"
     """
 
     def __init__(self, package: str, *, needed_for: str, extra: str) -> None:
         super().__init__(
-            f"{needed_for!r} needs the package {package!r}, which is not installed: "
-            f'pip install "opencompass_ext[{extra}]"'
+            f'{needed_for!r} needs the package {package!r}: pip install "opencompass_ext[{extra}]"'
         )
 
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from accelerate.utils.memory import should_reduce_batch_size
-from numpy.typing import NDArray
 from torch import nn
 
 from opencompass_ext.errors import ModelError
@@ -27,7 +26,7 @@ from opencompass_ext.likelihood.forward import (
     Targets,
     TokenScores,
 )
-from opencompass_ext.likelihood.pieces import Piece
+from opencompass_ext.likelihood.pieces import Piece, ScoredTargets
 from opencompass_ext.likelihood.prefix import PrefixNode, prefix_tree, shared_lengths
 from opencompass_ext.likelihood.probe import Traits, expand_cache
 from opencompass_ext.likelihood.spans import IntArray
@@ -53,25 +52,6 @@ class EngineOptions:
     reuse_prefix: bool = True
     top_k: int | None = None
     alone_above: int | None = None
-
-
-class ScoredTargets(NamedTuple):
-    """Scores of some targets of some pieces, as columns of equal length.
-
-    Attributes:
-        pieces: Index of the piece, ``[targets]``.
-        slots: Index among the piece's targets, ``[targets]``.
-        nll: float64 nats, ``[targets]``.
-        rank: ``[targets]``, or None.
-        top_ids, top_nll: ``[targets, top_k]``, or None.
-    """
-
-    pieces: IntArray
-    slots: IntArray
-    nll: NDArray[np.float64]
-    rank: IntArray | None
-    top_ids: IntArray | None
-    top_nll: NDArray[np.float64] | None
 
 
 class _Requests(NamedTuple):

@@ -69,14 +69,14 @@ def score_logits(logits: Tensor, token_ids: Tensor, top_k: int | None) -> TokenS
         (1.3863, 1)
     """
     logits = logits.float()
-    log_normaliser = logits.logsumexp(dim=-1)
-    target = logits.gather(-1, token_ids[:, None]).squeeze(-1)
-    nll = log_normaliser - target
+    # Fused, and several times faster than logsumexp, which goes over the vocabulary five times.
+    nll = torch.nn.functional.cross_entropy(logits, token_ids, reduction="none")
     if top_k is None:
         return TokenScores(nll)
-    rank = (logits > target[:, None]).sum(dim=-1) + 1
+    target = logits.gather(-1, token_ids[:, None])
+    rank = (logits > target).sum(dim=-1) + 1
     top = logits.topk(min(top_k, logits.shape[-1]), dim=-1)
-    return TokenScores(nll, rank, top.indices, log_normaliser[:, None] - top.values)
+    return TokenScores(nll, rank, top.indices, nll[:, None] + target - top.values)
 
 
 def concatenate(parts: list[TokenScores]) -> TokenScores:
@@ -122,7 +122,9 @@ class CausalForward:
     @property
     def device(self) -> torch.device:
         """Device the token ids go to."""
-        return self.model.get_input_embeddings().weight.device
+        device = self.model.get_input_embeddings().weight.device
+        # accelerate fetches offloaded weights when they are needed, and moves the ids to them.
+        return torch.device("cpu") if device.type == "meta" else device
 
     def score(
         self,

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opencompass_ext.likelihood.spans import IntArray
 
@@ -41,6 +42,25 @@ class Piece(NamedTuple):
 
     ids: IntArray
     targets: IntArray
+
+
+class ScoredTargets(NamedTuple):
+    """Scores of some targets of some pieces, as columns of equal length.
+
+    Attributes:
+        pieces: Index of the piece, ``[targets]``.
+        slots: Index among the piece's targets, ``[targets]``.
+        nll: float64 nats, ``[targets]``.
+        rank: ``[targets]``, or None.
+        top_ids, top_nll: ``[targets, top_k]``, or None.
+    """
+
+    pieces: IntArray
+    slots: IntArray
+    nll: NDArray[np.float64]
+    rank: IntArray | None
+    top_ids: IntArray | None
+    top_nll: NDArray[np.float64] | None
 
 
 class Place(NamedTuple):

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opencompass_ext.errors import DataError
-from opencompass_ext.likelihood.engine import ScoredTargets
-from opencompass_ext.likelihood.pieces import Piece, Place, cut_windows, merge_pieces
+from opencompass_ext.likelihood.pieces import Piece, Place, ScoredTargets, cut_windows, merge_pieces
 from opencompass_ext.likelihood.spans import EncodedText, IntArray, count_tokens, utf8_length
 from opencompass_ext.records import LabelledText, Likelihood, ScoredText, TokenDetails
 

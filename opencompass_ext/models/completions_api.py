@@ -144,14 +144,10 @@ class OpenAICompletionsModel(SpanScoringModel):
     @cached_property
     def text_side(self) -> TextSide:
         """How texts become token ids; loads the tokenizer."""
-        from opencompass_ext.models.tokenizer import TextSide, find_prefix_ids, load_tokenizer
+        from opencompass_ext.models.tokenizer import load_tokenizer, text_side_of
 
         tokenizer = load_tokenizer(local_source(self.tokenizer_path), self.tokenizer_kwargs)
-        return TextSide(
-            tokenizer=tokenizer.backend_tokenizer,
-            prefix_ids=find_prefix_ids(tokenizer, self.prefix_token),
-            max_seq_len=self.max_seq_len,
-        )
+        return text_side_of(tokenizer, prefix_token=self.prefix_token, max_seq_len=self.max_seq_len)
 
     def make_backend(self, *, batch_rows: int | None, token_details: bool) -> Backend:
         """Return what asks the endpoint.
@@ -188,10 +184,9 @@ class OpenAICompletionsModel(SpanScoringModel):
             timeout=self.timeout,
             max_attempts=self.max_attempts,
         )
-        tokenizer = self.text_side.tokenizer
         return CompletionsBackend(
             options,
-            token_text=lambda token: tokenizer.decode([token], skip_special_tokens=False),
+            token_text=self.text_side.encoder.token_text,
             note_model=self._served_as.add,
         )
 

@@ -22,8 +22,7 @@ import tenacity
 from anyio.from_thread import start_blocking_portal
 
 from opencompass_ext.errors import ModelError
-from opencompass_ext.likelihood.engine import ScoredTargets
-from opencompass_ext.likelihood.pieces import Piece
+from opencompass_ext.likelihood.pieces import Piece, ScoredTargets
 from opencompass_ext.models.completions_reply import read_reply
 from opencompass_ext.models.piece_batches import PieceScores, join_scores, wanted_batches
 

@@ -73,6 +73,14 @@ def convert_gguf(gguf: Path, folder: Path, *, pre_tokenizer: str) -> None:
         shutil.copymode(folder / "config.json", weights)
 
 
+def pre_tokenizer_of(gguf_file: Path) -> str:
+    """Return what a GGUF file says under ``tokenizer.ggml.pre``; empty when it says nothing."""
+    import gguf
+
+    field = gguf.GGUFReader(gguf_file).get_field("tokenizer.ggml.pre")
+    return "" if field is None else str(field.contents())
+
+
 def correct_pre_tokenizer(tokenizer: Any, pre_tokenizer: str) -> None:
     """Make a fast tokenizer read from a GGUF file split text as the file demands.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from opencompass_ext.models.options import check_positive
+from opencompass_ext.models.options import as_plain_json, check_positive
 from opencompass_ext.models.scoring import TOP_K, SpanScoringModel
 from opencompass_ext.models.sources import check_source, local_source, source_identity
 from opencompass_ext.registry import MODELS
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from opencompass_ext.likelihood.scorer import Backend
     from opencompass_ext.models.loading import LoadedModel
     from opencompass_ext.models.tokenizer import TextSide
+
+# Where weights lie decides no score.
+_PLACEMENT = ("device_map", "max_memory", "offload_folder", "offload_state_dict")
 
 
 @MODELS.register_module()
@@ -101,8 +104,10 @@ class HuggingFaceBaseModel(SpanScoringModel):
             "tokenizer": self.tokenizer_path
             and source_identity(self.tokenizer_path, self.tokenizer_kwargs),
             "adapter": self.peft_path and source_identity(self.peft_path, self.peft_kwargs),
-            "model_kwargs": {k: str(v) for k, v in self.model_kwargs.items() if k != "device_map"},
-            "tokenizer_kwargs": {k: str(v) for k, v in self.tokenizer_kwargs.items()},
+            "model_kwargs": as_plain_json(
+                {k: v for k, v in self.model_kwargs.items() if k not in _PLACEMENT}
+            ),
+            "tokenizer_kwargs": as_plain_json(self.tokenizer_kwargs),
             **self.text_options(),
         }
 

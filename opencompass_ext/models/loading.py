@@ -14,12 +14,13 @@ from transformers import AutoModelForCausalLM, GgufConfig
 
 from opencompass_ext.errors import MissingDependencyError, ModelError
 from opencompass_ext.likelihood.probe import Traits, probe
+from opencompass_ext.models.gguf_conversion import correct_pre_tokenizer, pre_tokenizer_of
 from opencompass_ext.models.tokenizer import (
     TextSide,
-    find_prefix_ids,
     load_tokenizer,
     loading_failure,
     quiet_loading,
+    text_side_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,9 @@ def load_model(
         if tokenizer_path is None:
             tokenizer_arguments.update(file_arguments)
         tokenizer = load_tokenizer(tokenizer_path or source, tokenizer_arguments)
+        if "gguf_file" in tokenizer_arguments:
+            gguf = Path(tokenizer_path or source) / tokenizer_arguments["gguf_file"]
+            correct_pre_tokenizer(tokenizer, pre_tokenizer_of(gguf))
     model.eval()
     config = model.config.get_text_config()
     encoded = tokenizer(_PROBE_TEXT, add_special_tokens=False)["input_ids"]
@@ -75,9 +79,9 @@ def load_model(
     return LoadedModel(
         model=model,
         traits=probe(model, encoded if len(encoded) > 3 else list(range(min(12, vocab_size)))),
-        text_side=TextSide(
-            tokenizer=tokenizer.backend_tokenizer,
-            prefix_ids=find_prefix_ids(tokenizer, prefix_token),
+        text_side=text_side_of(
+            tokenizer,
+            prefix_token=prefix_token,
             max_seq_len=_choose_max_seq_len(config, max_seq_len),
             alone_above=_length_sensitive_above(config),
         ),
@@ -112,9 +116,20 @@ def _load_weights(source: str, model_kwargs: dict[str, Any]) -> Any:
         # accelerate spreads the layers when one device is too small, or several were asked for.
         arguments["device_map"] = "auto" if torch.cuda.device_count() > 1 else "cuda:0"
     try:
-        return AutoModelForCausalLM.from_pretrained(source, **arguments)
+        model, report = AutoModelForCausalLM.from_pretrained(
+            source, **arguments, output_loading_info=True
+        )
     except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
         raise ModelError(f"cannot load the model {source!r}: {loading_failure(error)}") from error
+    # transformers only warns, and leaves such parameters random.
+    lacking = sorted([*report["missing_keys"], *report["mismatched_keys"]], key=str)
+    if lacking:
+        raise ModelError(
+            f"the weights of {source!r} lack {len(lacking)} parameters of the model, or have them "
+            f"in another shape: {', '.join(map(str, lacking[:3]))}...; its config.json and weights "
+            "do not belong together"
+        )
+    return model
 
 
 def _add_adapter(model: Any, peft_path: str, peft_kwargs: Mapping[str, Any]) -> Any:

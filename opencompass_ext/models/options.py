@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from opencompass_ext.errors import ConfigError
@@ -30,3 +31,17 @@ def check_positive(**values: int | None) -> None:
             not isinstance(value, int) or isinstance(value, bool) or value < 1
         ):
             raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def as_plain_json(value: Any) -> Any:
+    """Return ``value`` with everything that JSON does not know, such as a torch.dtype, as text.
+
+    Example:
+        >>> as_plain_json({"layers": (1, 2), "number": 1j})
+        {'layers': [1, 2], 'number': '1j'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): as_plain_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_plain_json(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opencompass_ext.likelihood.engine import ScoredTargets
-from opencompass_ext.likelihood.pieces import Piece
+from opencompass_ext.likelihood.pieces import Piece, ScoredTargets
 from opencompass_ext.likelihood.spans import IntArray
 
 

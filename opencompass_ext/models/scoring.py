@@ -79,7 +79,6 @@ class SpanScoringModel(BaseModel):
         token_details: bool = False,
     ) -> Iterator[dict[int, ScoredText]]:
         """Yield scores by index as batches finish; see ``BaseModel.score_spans``."""
-        from opencompass_ext.likelihood.encoding import TextEncoder
         from opencompass_ext.likelihood.scorer import ScorerOptions, SpanScorer
 
         side = self.text_side
@@ -93,12 +92,12 @@ class SpanScoringModel(BaseModel):
         )
         _check_windows(options.max_text_tokens, options.window_stride)
         backend = self.make_backend(batch_rows=batch_rows, token_details=token_details)
-        scorer = SpanScorer(TextEncoder(side.tokenizer), backend, options)
+        scorer = SpanScorer(side.encoder, backend, options)
         yield from scorer.score(texts, finished=finished)
 
     def get_token_len(self, prompt: str) -> int:
         """Return how many tokens ``prompt`` has, without any prefix token."""
-        return len(self.text_side.tokenizer.encode(prompt, add_special_tokens=False).ids)
+        return len(self.text_side.encoder.encode([prompt])[0].ids)
 
 
 def _check_windows(max_text_tokens: int | None, stride: int) -> None:

@@ -8,26 +8,46 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import transformers
-from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from opencompass_ext.errors import ModelError
+from opencompass_ext.likelihood.encoding import TextEncoder
 
 
 class TextSide(NamedTuple):
     """How texts become token ids for a model.
 
     Attributes:
-        tokenizer: The backend of a fast tokenizer.
+        encoder: Makes ids and character ranges of texts.
         prefix_ids: Tokens that stand before every text.
         max_seq_len: Tokens the model takes at once, prefix included; None for no limit.
         alone_above: Length from which the position encoding depends on the whole input; or None.
     """
 
-    tokenizer: Tokenizer
+    encoder: TextEncoder
     prefix_ids: tuple[int, ...]
     max_seq_len: int | None
     alone_above: int | None = None
+
+
+def text_side_of(
+    tokenizer: Any,
+    *,
+    prefix_token: str | int,
+    max_seq_len: int | None,
+    alone_above: int | None = None,
+) -> TextSide:
+    """Return how texts become token ids with a fast tokenizer of transformers.
+
+    Raises:
+        ModelError: The tokenizer lacks the token that ``prefix_token`` asks for.
+    """
+    return TextSide(
+        encoder=TextEncoder(tokenizer.backend_tokenizer),
+        prefix_ids=find_prefix_ids(tokenizer, prefix_token),
+        max_seq_len=max_seq_len,
+        alone_above=alone_above,
+    )
 
 
 def load_tokenizer(source: str, arguments: Mapping[str, Any]) -> Any:

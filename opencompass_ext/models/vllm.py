@@ -121,14 +121,14 @@ class VLLMModel(SpanScoringModel):
     @cached_property
     def text_side(self) -> TextSide:
         """How texts become token ids; loads tokenizer and weights."""
-        from opencompass_ext.models.tokenizer import TextSide, find_prefix_ids, load_tokenizer
+        from opencompass_ext.models.tokenizer import load_tokenizer, text_side_of
 
         source = local_source(self.tokenizer_path or self.path)
         tokenizer = load_tokenizer(source, self.tokenizer_kwargs)
         longest = self._llm.llm_engine.model_config.max_model_len - 1
-        return TextSide(
-            tokenizer=tokenizer.backend_tokenizer,
-            prefix_ids=find_prefix_ids(tokenizer, self.prefix_token),
+        return text_side_of(
+            tokenizer,
+            prefix_token=self.prefix_token,
             max_seq_len=min(longest, self.max_seq_len or longest),
         )
 

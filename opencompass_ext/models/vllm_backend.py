@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from opencompass_ext.errors import ModelError
-from opencompass_ext.likelihood.engine import ScoredTargets
-from opencompass_ext.likelihood.pieces import Piece
+from opencompass_ext.likelihood.pieces import Piece, ScoredTargets
 from opencompass_ext.models.piece_batches import PieceScores, join_scores, wanted_batches
 
 

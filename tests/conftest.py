@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from pathlib import Path
 
 import hypothesis
@@ -29,3 +30,17 @@ def smollm2_path() -> Path:
 def gemma3_path() -> Path:
     """Folder of Gemma 3 270M: SentencePiece vocabulary, adds BOS, pads on the left."""
     return resolve_embedded("embedded:gemma3-270m")
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Write files below a folder that is also the working folder; return the path of one."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_file(name: str, text: str):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    return write_file

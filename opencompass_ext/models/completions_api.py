@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from opencompass_ext.errors import ConfigError, MissingDependencyError, ModelError
-from opencompass_ext.models.options import check_positive
+from opencompass_ext.models.options import as_plain_json, check_positive
 from opencompass_ext.models.scoring import SpanScoringModel
 from opencompass_ext.models.sources import check_source, local_source, source_identity
 from opencompass_ext.registry import MODELS
@@ -48,15 +48,9 @@ class OpenAICompletionsModel(SpanScoringModel):
         timeout: Seconds without a byte from the server before a request counts as failed.
         max_attempts: How often a request is tried when the server cannot be reached, is busy (429)
             or fails (5xx). ``Retry-After`` is obeyed.
-        max_seq_len: Tokens of one prompt at most, prefix included; longer texts are treated as
-            ``long_text`` says. vLLM takes one less than its limit, as it always generates one. With
-            None the server judges, and refuses what is too long for it.
-        prefix_token: What stands before every text, never counted: ``"auto"`` (what the tokenizer
-            puts there itself: BOS or nothing), ``"bos"``, ``"eos"``, ``"none"``, or a token id.
-        long_text: What happens to a text longer than ``max_seq_len``: ``"window"`` scores every
-            token in overlapping windows, ``"truncate"`` keeps the beginning, ``"error"`` refuses.
-        stride: Tokens of context kept between windows, default half a window.
-        meta_template: OpenCompass's role markers, put around the rounds of a dialogue template.
+        **text_options: See ``SpanScoringModel``. For vLLM's server ``max_seq_len`` is one less than
+            its limit, as it always generates a token. With None the server judges, and refuses what
+            is too long for it.
 
     Raises:
         ConfigError: An option has a value it cannot have.
@@ -76,18 +70,9 @@ class OpenAICompletionsModel(SpanScoringModel):
         concurrency: int = 4,
         timeout: float = 300.0,
         max_attempts: int = 6,
-        max_seq_len: int | None = None,
-        prefix_token: str | int = "auto",
-        long_text: str = "window",
-        stride: int | None = None,
-        meta_template: Mapping[str, Any] | None = None,
+        **text_options: Any,
     ) -> None:
-        super().__init__(
-            max_seq_len=max_seq_len,
-            prefix_token=prefix_token,
-            long_text=long_text,
-            stride=stride,
-        )
+        super().__init__(**text_options)
         check_positive(
             batch_prompts=batch_prompts, concurrency=concurrency, max_attempts=max_attempts
         )
@@ -112,7 +97,6 @@ class OpenAICompletionsModel(SpanScoringModel):
         self.concurrency = concurrency
         self.timeout = timeout
         self.max_attempts = max_attempts
-        self.meta_template = meta_template
         self._served_as: set[str] = set()
 
     def identity(self) -> Mapping[str, Any]:
@@ -122,7 +106,7 @@ class OpenAICompletionsModel(SpanScoringModel):
             "base_url": self.base_url,
             "model": self.path,
             "tokenizer": source_identity(self.tokenizer_path, self.tokenizer_kwargs),
-            "tokenizer_kwargs": {k: str(v) for k, v in self.tokenizer_kwargs.items()},
+            "tokenizer_kwargs": as_plain_json(self.tokenizer_kwargs),
             **self.text_options(),
         }
 

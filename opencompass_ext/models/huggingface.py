@@ -38,17 +38,11 @@ class HuggingFaceBaseModel(SpanScoringModel):
         generation_kwargs: For generation; scoring does not use it.
         stop_words: For generation; scoring does not use it.
         pad_token_id: For generation; scoring needs no padding token.
-        max_seq_len: Tokens per forward pass of one text; default and upper bound: what the model
-            has positions for.
-        meta_template: OpenCompass's role markers, put around the rounds of a dialogue template.
-        prefix_token: What stands before every text, never counted: ``"auto"`` (what the tokenizer
-            puts there itself: BOS or nothing), ``"bos"``, ``"eos"``, ``"none"``, or a token id.
-        long_text: What happens to a text longer than ``max_seq_len``: ``"window"`` scores every
-            token in overlapping windows, ``"truncate"`` keeps the beginning, ``"error"`` refuses.
-        stride: Tokens of context kept between windows, default half a window.
         max_batch_tokens: Padded tokens per forward pass; default by device. Halved by itself when
             memory runs out.
         reuse_prefix: Read a beginning that several texts share once.
+        **text_options: See ``SpanScoringModel``. Default and upper bound of ``max_seq_len``: what
+            the model has positions for.
 
     Raises:
         ConfigError: An option has a value it cannot have.
@@ -64,22 +58,13 @@ class HuggingFaceBaseModel(SpanScoringModel):
         peft_path: str | None = None,
         peft_kwargs: Mapping[str, Any] | None = None,
         generation_kwargs: Mapping[str, Any] | None = None,
-        max_seq_len: int | None = None,
         pad_token_id: int | None = None,
         stop_words: Sequence[str] | None = None,
-        meta_template: Mapping[str, Any] | None = None,
-        prefix_token: str | int = "auto",
-        long_text: str = "window",
-        stride: int | None = None,
         max_batch_tokens: int | None = None,
         reuse_prefix: bool = True,
+        **text_options: Any,
     ) -> None:
-        super().__init__(
-            max_seq_len=max_seq_len,
-            prefix_token=prefix_token,
-            long_text=long_text,
-            stride=stride,
-        )
+        super().__init__(**text_options)
         check_positive(max_batch_tokens=max_batch_tokens)
         self.path = path
         self.model_kwargs = dict(model_kwargs or {})
@@ -90,7 +75,6 @@ class HuggingFaceBaseModel(SpanScoringModel):
         self.generation_kwargs = dict(generation_kwargs or {})
         self.pad_token_id = pad_token_id
         self.stop_words = list(stop_words or [])
-        self.meta_template = meta_template
         self.max_batch_tokens = max_batch_tokens
         self.reuse_prefix = reuse_prefix
         for place in (path, tokenizer_path, peft_path):

@@ -25,12 +25,13 @@ class SpanScoringModel(BaseModel):
     """Scores labelled texts with a tokenizer and whatever scores the token ids it makes.
 
     Args:
-        max_seq_len: Tokens of one text read at once; None for no limit of the user's.
+        max_seq_len: Tokens of one text read at once, prefix included; None: what the model takes.
         prefix_token: What stands before every text, never counted: ``"auto"`` (what the tokenizer
             puts there itself: BOS or nothing), ``"bos"``, ``"eos"``, ``"none"``, or a token id.
         long_text: What happens to a text longer than ``max_seq_len``: ``"window"`` scores every
             token in overlapping windows, ``"truncate"`` keeps the beginning, ``"error"`` refuses.
         stride: Tokens of context kept between windows, default half a window.
+        meta_template: OpenCompass's role markers, put around the rounds of a dialogue template.
 
     Raises:
         ConfigError: An option has a value it cannot have.
@@ -39,10 +40,11 @@ class SpanScoringModel(BaseModel):
     def __init__(
         self,
         *,
-        max_seq_len: int | None,
-        prefix_token: str | int,
-        long_text: str,
-        stride: int | None,
+        max_seq_len: int | None = None,
+        prefix_token: str | int = "auto",
+        long_text: str = "window",
+        stride: int | None = None,
+        meta_template: Mapping[str, Any] | None = None,
     ) -> None:
         check_choice("prefix_token", prefix_token, PREFIX_CHOICES, or_int=True)
         check_choice("long_text", long_text, LONG_TEXT_CHOICES)
@@ -51,6 +53,7 @@ class SpanScoringModel(BaseModel):
         self.prefix_token = prefix_token
         self.long_text = long_text
         self.stride = stride
+        self.meta_template = meta_template
 
     @property
     @abstractmethod

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.errors import MissingDependencyError, ModelError
-from opencompass_ext.models.options import check_positive
+from opencompass_ext.models.options import as_plain_json, check_positive
 from opencompass_ext.models.scoring import TOP_K, SpanScoringModel
 from opencompass_ext.models.sources import check_source, local_source, source_identity
 from opencompass_ext.registry import MODELS
@@ -49,14 +49,8 @@ class VLLMModel(SpanScoringModel):
         tokenizer_kwargs: For ``AutoTokenizer.from_pretrained``.
         batch_prompts: Prompts handed to vLLM at a time; their scores are on disk when all of them
             are done.
-        max_seq_len: Tokens of one text read at once; default and upper bound: vLLM's
-            ``max_model_len`` less the token it generates.
-        prefix_token: What stands before every text, never counted: ``"auto"`` (what the tokenizer
-            puts there itself: BOS or nothing), ``"bos"``, ``"eos"``, ``"none"``, or a token id.
-        long_text: What happens to a text longer than ``max_seq_len``: ``"window"`` scores every
-            token in overlapping windows, ``"truncate"`` keeps the beginning, ``"error"`` refuses.
-        stride: Tokens of context kept between windows, default half a window.
-        meta_template: OpenCompass's role markers, put around the rounds of a dialogue template.
+        **text_options: See ``SpanScoringModel``. Default and upper bound of ``max_seq_len``:
+            vLLM's ``max_model_len`` less the token it generates.
 
     Raises:
         ConfigError: An option has a value it cannot have.
@@ -70,18 +64,9 @@ class VLLMModel(SpanScoringModel):
         tokenizer_path: str | None = None,
         tokenizer_kwargs: Mapping[str, Any] | None = None,
         batch_prompts: int = 256,
-        max_seq_len: int | None = None,
-        prefix_token: str | int = "auto",
-        long_text: str = "window",
-        stride: int | None = None,
-        meta_template: Mapping[str, Any] | None = None,
+        **text_options: Any,
     ) -> None:
-        super().__init__(
-            max_seq_len=max_seq_len,
-            prefix_token=prefix_token,
-            long_text=long_text,
-            stride=stride,
-        )
+        super().__init__(**text_options)
         check_positive(batch_prompts=batch_prompts)
         for place in (path, tokenizer_path):
             check_source(place)
@@ -90,18 +75,17 @@ class VLLMModel(SpanScoringModel):
         self.tokenizer_path = tokenizer_path
         self.tokenizer_kwargs = dict(tokenizer_kwargs or {})
         self.batch_prompts = batch_prompts
-        self.meta_template = meta_template
 
     def identity(self) -> Mapping[str, Any]:
         """Return all that decides the scores. Batch sizes and placement do not."""
-        decisive = {k: str(v) for k, v in self.model_kwargs.items() if k not in _PLACEMENT_KEYS}
+        decisive = {k: v for k, v in self.model_kwargs.items() if k not in _PLACEMENT_KEYS}
         return {
             "type": type(self).__name__,
             "weights": source_identity(self.path, self.model_kwargs),
             "tokenizer": self.tokenizer_path
             and source_identity(self.tokenizer_path, self.tokenizer_kwargs),
-            "model_kwargs": decisive,
-            "tokenizer_kwargs": {k: str(v) for k, v in self.tokenizer_kwargs.items()},
+            "model_kwargs": as_plain_json(decisive),
+            "tokenizer_kwargs": as_plain_json(self.tokenizer_kwargs),
             **self.text_options(),
         }
 

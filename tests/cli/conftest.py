@@ -1,5 +1,4 @@
 import sys
-import textwrap
 
 import pytest
 
@@ -27,20 +26,6 @@ ROWS = '{"text": "one two", "label": [[0, 3, 1]]}\n{"text": "three", "label": [[
 def _leave_no_trace(monkeypatch):
     monkeypatch.setenv(FOLDERS_VARIABLE, "")
     monkeypatch.setattr(sys, "path", list(sys.path))
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Write a file into the working folder and return its path."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_file(name: str, text: str):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(textwrap.dedent(text), encoding="utf-8")
-        return path
-
-    return write_file
 
 
 @pytest.fixture

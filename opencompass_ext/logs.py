@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,26 @@ def log_to_console(console: Console) -> None:
         console=console, show_path=False, log_time_format="%H:%M:%S", highlighter=None
     )
     _install(handler)
+
+
+def pass_messages_on(say: Callable[[int, str], None]) -> None:
+    """Also call ``say(level, text)`` for each message of this package, but for those of tasks.
+
+    What a model or the engine has to tell (a licence, a download, a batch that was halved) must
+    not lie unread in the log of a worker. How a task went is told by its events.
+    """
+    handler = _PassOn(say)
+    handler.addFilter(lambda record: not record.name.startswith("opencompass_ext.tasks"))
+    logging.getLogger("opencompass_ext").addHandler(handler)
+
+
+class _PassOn(logging.Handler):
+    def __init__(self, say: Callable[[int, str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(record.levelno, record.getMessage())
 
 
 def _install(handler: logging.Handler) -> None:

@@ -20,7 +20,7 @@ from opencompass_ext.runners.devices import worker_environment
 from opencompass_ext.runners.slots import DeviceSlots
 from opencompass_ext.runners.worker_process import WorkerProcess
 from opencompass_ext.tasks.base import task_class
-from opencompass_ext.tasks.protocol import Assignment, Done, Event, Failed, Progressed
+from opencompass_ext.tasks.protocol import Assignment, Done, Event, Failed, Progressed, Said
 
 if TYPE_CHECKING:
     from opencompass_ext.progress import Progress
@@ -167,6 +167,9 @@ class Schedule:
 
     def _handle(self, member: _Member, event: Event) -> None:
         pair = member.pair
+        if isinstance(event, Said):
+            logger.log(event.level, "%s%s", f"{pair.spec.name}: " if pair else "", event.text)
+            return
         assert pair is not None, f"{event} from an idle worker"
         match event:
             case Progressed(rows_done, rows_total, tokens_done):

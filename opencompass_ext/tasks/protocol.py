@@ -66,8 +66,21 @@ class Failed:
     is_users: bool
 
 
-Event = Progressed | Done | Failed
-_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Progressed, Done, Failed)}
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message that is for the user's eyes as well as for the log.
+
+    Attributes:
+        level: As in ``logging``.
+        text: The message.
+    """
+
+    level: int
+    text: str
+
+
+Event = Progressed | Done | Failed | Said
+_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Progressed, Done, Failed, Said)}
 
 
 def event_to_line(event: Event) -> bytes:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from opencompass_ext.errors import OpenCompassExtError
-from opencompass_ext.logs import log_to_stderr
+from opencompass_ext.logs import log_to_stderr, pass_messages_on
 from opencompass_ext.outputs import writing
 from opencompass_ext.tasks.base import ModelCache, task_class
 from opencompass_ext.tasks.protocol import (
@@ -31,6 +31,7 @@ from opencompass_ext.tasks.protocol import (
     Event,
     Failed,
     Progressed,
+    Said,
     event_to_line,
     failure,
 )
@@ -63,6 +64,7 @@ class Worker:
     def run(self) -> int:
         """Do all assignments and return the exit code of the process."""
         threading.Thread(target=self._listen, daemon=True).start()
+        pass_messages_on(lambda level, text: self._send(Said(level, text)))
         models = ModelCache()
         while (assignment := self._inbox.get()) is not None:
             try:

@@ -1,6 +1,7 @@
 """Tasks that say where they ran and misbehave on demand."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -59,6 +60,11 @@ class EchoTask(BaseTask):
         os.write(1, b"from native code\n")
         os.write(2, b"from native code's stderr\n")
         subprocess.run(["echo", "from a child"], check=True)
+
+    def tell(self, tries):
+        logging.getLogger("opencompass_ext.models.some").warning("a licence: %s", "中")
+        logging.getLogger("opencompass_ext.models.some").debug("a detail")
+        logging.getLogger("another_package").warning("its own affair")
 
     def user_error(self, tries):
         raise DataError("data.jsonl:3: no column\n'text'")

@@ -49,6 +49,19 @@ def test_a_worker_keeps_one_model_for_all_its_datasets(launch):
     assert by_model["m"].isdisjoint(by_model["k"])
 
 
+def test_what_a_model_has_to_tell_reaches_the_user_and_the_log(launch, caplog, tmp_path):
+    (outcome,), _ = launch({"m": {}}, datasets("a", do="tell"))
+    told = [r for r in caplog.records if "licence" in r.getMessage()]
+    assert [(r.levelname, r.getMessage()) for r in told] == [
+        ("WARNING", "Echo[m/a]: a licence: 中")
+    ]
+    assert "a detail" not in caplog.text
+    assert "its own affair" not in caplog.text
+    log = Path(outcome.log).read_text(encoding="utf-8")
+    assert "a licence: 中" in log
+    assert "its own affair" in log
+
+
 def test_workers_work_at_the_same_time(launch):
     launch({"m": {}}, datasets("a", "b", do="meet", others=2), max_num_workers=2)
 

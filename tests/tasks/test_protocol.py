@@ -7,6 +7,7 @@ from opencompass_ext.tasks.protocol import (
     Done,
     Failed,
     Progressed,
+    Said,
     event_from_line,
     event_to_line,
     failure,
@@ -14,7 +15,13 @@ from opencompass_ext.tasks.protocol import (
 
 
 @pytest.mark.parametrize(
-    "event", [Progressed(1, 2, 3), Done("reused"), Failed("line\nbreak 中 \ud800", is_users=True)]
+    "event",
+    [
+        Progressed(1, 2, 3),
+        Done("reused"),
+        Said(30, "a licence"),
+        Failed("line\nbreak 中 \ud800", is_users=True),
+    ],
 )
 def test_events_arrive_as_they_were_sent(event):
     line = event_to_line(event)

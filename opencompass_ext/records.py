@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from opencompass_ext.errors import DataError
+
 Span = tuple[int, int]
 
 
@@ -23,10 +25,27 @@ class LabelledText:
         text: The whole text the model reads.
         spans: Name -> half-open ``[start, end)`` ranges in characters of ``text``. Ranges may touch
             or overlap: within one name a token counts once.
+
+    Raises:
+        DataError: A range is reversed, lies outside the text, or is not made of integers.
     """
 
     text: str
     spans: Mapping[str, tuple[Span, ...]]
+
+    def __post_init__(self) -> None:
+        for ranges in self.spans.values():
+            for span in ranges:
+                _check_span(span, len(self.text))
+
+
+def _check_span(span: Any, text_length: int) -> None:
+    are_integers = len(span) == 2 and all(type(edge) is int for edge in span)
+    if not are_integers or not 0 <= span[0] <= span[1] <= text_length:
+        raise DataError(
+            f"a span is [start, end) with whole numbers 0 <= start <= end <= {text_length}, the "
+            f"length of the text; got {list(span)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,15 +88,18 @@ class InferencePPLOnlyInferencer(BaseInferencer):
                 f"the ranges in {self.label_column!r} refer to the column {self.text_column!r}, so "
                 f"the template must insert it exactly once, and it does so {len(places)} times"
             )
-        offset, length = places[0].start, places[0].end - places[0].start
-        spans = []
-        for start, end, *_ in row[self.label_column]:
-            if not 0 <= start <= end <= length:
-                raise DataError(
-                    f"the span [{start}, {end}) lies outside the text of {length} characters"
-                )
-            spans.append((offset + start, offset + end))
-        return tuple(spans)
+        text = row[self.text_column]
+        label = row[self.label_column]
+        if not isinstance(label, (list, tuple)) or not all(
+            isinstance(span, (list, tuple)) and len(span) in (2, 3) for span in label
+        ):
+            raise DataError(
+                f"the column {self.label_column!r} must hold [[start, end, 1], ...], got {label!r}"
+            )
+        # Checked before they are moved, so that an error shows the numbers of the data.
+        spans = LabelledText(text, {SPAN_NAME: tuple((s[0], s[1]) for s in label)}).spans[SPAN_NAME]
+        offset = places[0].start
+        return tuple((offset + start, offset + end) for start, end in spans)
 
 
 def _spans_of_columns(columns: Sequence[str], prompt: Rendered) -> tuple[Span, ...]:

@@ -70,12 +70,14 @@ class _Requests(NamedTuple):
     token_ids: IntArray
 
 
-# Forward passes cost about this many tokens on top of what they read.
-_TOKENS_PER_EXTRA_PASS = {"cpu": 48, "cuda": 2048}
+# A shared beginning costs two forward passes more: its own, and that of its rows apart from others.
+_TOKENS_PER_EXTRA_PASS = {"cpu": 96, "cuda": 2048}
 # What CPU caches still hold the activations of, and what keeps a GPU busy without filling it up.
 _BATCH_TOKENS = {"cpu": 512, "cuda": 16384}
-# float32 logits, exponentials and a copy, of a chunk of positions.
+# float32 logits and their log-softmax, of a chunk of positions.
 _HEAD_BYTES = {"cpu": 64 * 2**20, "cuda": 1024 * 2**20}
+# With fewer rows than this a matrix product reads its weights faster than it can use them.
+_MIN_HEAD_POSITIONS = 128
 
 
 class Engine:
@@ -94,7 +96,7 @@ class Engine:
         self.options = options or EngineOptions()
         embedding = model.get_input_embeddings().weight
         device = embedding.device.type if embedding.device.type in _BATCH_TOKENS else "cuda"
-        head_positions = max(16, _HEAD_BYTES[device] // (12 * embedding.shape[0]))
+        head_positions = max(_MIN_HEAD_POSITIONS, _HEAD_BYTES[device] // (8 * embedding.shape[0]))
         self.limits = _make_limits(self.options, traits, _BATCH_TOKENS[device], head_positions)
         self._min_saved_tokens = _TOKENS_PER_EXTRA_PASS[device]
         self._forward = CausalForward(

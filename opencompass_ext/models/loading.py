@@ -175,6 +175,10 @@ def as_dtype(name: Any) -> Any:
 def _choose_max_seq_len(config: Any, asked: int | None) -> int | None:
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length")
     own = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
+    for parameters in _rope_parameters(getattr(config, "rope_parameters", None)):
+        # Rotary embeddings that are stretched reach further than they were trained.
+        trained = parameters.get("original_max_position_embeddings") or own
+        own = own and max(own, int(trained * parameters.get("factor", 1)))
     if own is None or asked is None:
         return asked or own
     if asked > own:

@@ -104,6 +104,11 @@ class SpanScoringModel(BaseModel):
 
 
 def _check_windows(max_text_tokens: int | None, stride: int) -> None:
+    if max_text_tokens is not None and max_text_tokens < 2:
+        raise ConfigError(
+            f"max_seq_len less the prefix token leaves {max_text_tokens} tokens of a text at once: "
+            "a token cannot be predicted from the one before it with fewer than 2"
+        )
     if max_text_tokens is not None and not stride < max_text_tokens:
         raise ConfigError(
             f"the model takes {max_text_tokens} tokens of a text at once (max_seq_len less the "

@@ -9,6 +9,7 @@ from support.reference import close, span_nll, token_nlls
 from support.tiny import VOCAB_SIZE, CharEncoder, make_scorer, score_all, tiny_model
 
 from opencompass_ext.errors import DataError, ModelError
+from opencompass_ext.likelihood import scorer as scorer_module
 from opencompass_ext.likelihood.engine import EngineOptions
 from opencompass_ext.records import LabelledText
 
@@ -114,7 +115,7 @@ def test_nothing_after_the_last_target_is_read(model):
 
 
 def test_a_shared_beginning_is_read_once_at_every_level(model):
-    shots, questions = "s" * 60, ["q" * 20, "w" * 20]
+    shots, questions = "s" * 100, ["q" * 30, "w" * 30]
     answers = ["abc", "bcd", "cde", "def", "efg"]
     texts = [
         labelled(shots + q + a, (len(shots + q), len(shots + q + a)))
@@ -124,17 +125,33 @@ def test_a_shared_beginning_is_read_once_at_every_level(model):
     scorer = make_scorer(model, EngineOptions(max_batch_tokens=1000))
     with CountingHook(model) as count:
         scored = score_all(scorer, texts)
-    # 60 tokens of shots, 20 of each question, and of each answer all but the last token.
-    assert count.tokens == 60 + 2 * 20 + 10 * 2
+    # 100 tokens of shots, 30 of each question, and of each answer all but the last token.
+    assert count.tokens == 100 + 2 * 30 + 10 * 2
     assert_equal_scores(scored, score_all(make_scorer(model, PLAIN), texts))
 
 
 def test_texts_that_differ_in_their_last_token_alone_need_no_batch(model):
-    texts = [labelled("q" * 70 + verdict, (70, 71)) for verdict in "yn"]
+    texts = [labelled("q" * 120 + verdict, (120, 121)) for verdict in "yn"]
     scorer = make_scorer(model)
     with CountingHook(model) as count:
         scored = score_all(scorer, texts)
     assert count.forwards == 1
+    assert_equal_scores(scored, score_all(make_scorer(model, PLAIN), texts))
+
+
+def test_copies_of_a_shared_beginning_are_bounded(model):
+    texts = [labelled("s" * 100 + a + b, (100, 102)) for a in "abcdefgh" for b in "xyz"]
+    scorer = make_scorer(model, EngineOptions(max_batch_tokens=96))
+    rows = []
+    handle = model.model.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(kwargs["input_ids"].shape[0]), with_kwargs=True
+    )
+    try:
+        scored = score_all(scorer, texts)
+    finally:
+        handle.remove()
+    # One token of each is read after the 100 that are shared: 4 x 96 tokens of cache hold 3 rows.
+    assert max(rows) == 3
     assert_equal_scores(scored, score_all(make_scorer(model, PLAIN), texts))
 
 
@@ -182,6 +199,25 @@ def test_out_of_memory_on_one_text_says_what_to_do(model):
         score_all(scorer, [labelled("a" * 20)])
 
 
+def test_out_of_memory_on_a_shared_beginning_says_what_to_do(model):
+    texts = [labelled("s" * 120 + a, (120, 121)) for a in "abc"]
+    scorer = make_scorer(model)
+    with OutOfMemoryAbove(model, tokens=50), pytest.raises(ModelError, match="of 120 tokens"):
+        score_all(scorer, texts)
+
+
+@pytest.mark.parametrize("finished", [(), range(0, 23), (3, 20, 21)])
+def test_chunks_of_rows_change_nothing(model, monkeypatch, finished):
+    texts = random_texts(31, seed=6)
+    expected = score_all(make_scorer(model), texts)
+    monkeypatch.setattr(scorer_module, "CHUNK_ROWS", 7)
+    scored = score_all(make_scorer(model), texts, finished=finished)
+    assert_equal_scores(scored, {i: expected[i] for i in range(31) if i not in finished})
+    long = [*texts, labelled("a" * 50)]
+    with pytest.raises(DataError, match="row 31: "):
+        score_all(make_scorer(model, max_seq_len=45, long_text="error"), long)
+
+
 def test_finished_texts_are_left_out_and_the_rest_gets_the_very_same_numbers(model):
     texts = random_texts(60, seed=2)
     options = EngineOptions(max_batch_tokens=100)
@@ -215,6 +251,36 @@ def test_a_long_text_is_scored_in_windows(model, prefix):
     assert scored.long_text == "window"
     assert scored.spans["label"].token_len == token_len
     assert close(scored.spans["label"].nll, nll)
+
+
+def test_the_default_stride_is_half_a_window(model):
+    text = "".join(random.Random(0).choice("abcdefgh") for _ in range(40))
+    scored = score_all(make_scorer(model, max_seq_len=11), [labelled(text)])[0]
+    nll, token_len = windows_by_hand(model, text, 11, 5)
+    assert scored.spans["label"].token_len == token_len
+    assert close(scored.spans["label"].nll, nll)
+
+
+def test_later_windows_get_the_prefix_that_the_text_itself_brings(model):
+    bos = ord("b") % VOCAB_SIZE
+    text = "b" + "".join(random.Random(1).choice("acdefgh") for _ in range(20))
+    options = dict(max_seq_len=9, stride=3, prefix_ids=(bos,))
+    scored = score_all(make_scorer(model, **options), [labelled(text)])[0].spans["label"]
+    ids = CharEncoder().encode_one(text).ids.tolist()
+    nlls = {}
+    for start in range(0, len(ids), 5):
+        prefix = [bos] if start else []
+        for place, nll in enumerate(token_nlls(model, [*prefix, *ids[start : start + 8]]), 1):
+            nlls.setdefault(start + place - len(prefix), nll)
+    assert scored.token_len == len(ids) - 1
+    assert close(scored.nll, math.fsum(nlls[i] for i in range(1, len(ids))))
+
+
+def test_bytes_are_those_of_the_scored_tokens_alone(model):
+    scorer = make_scorer(model, max_seq_len=4, long_text="truncate")
+    scored = score_all(scorer, [labelled("\u00e9\u4f60cdefg")])[0].spans["label"]
+    assert (scored.token_len, scored.unscored_tokens, scored.truncated_tokens) == (3, 1, 3)
+    assert scored.byte_len == len("\u4f60cd".encode())
 
 
 def test_truncation_keeps_the_beginning_and_counts_what_is_lost(model):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from opencompass_ext.cli.inspecting import list_command, validate_command
 from opencompass_ext.cli.run import run_command
+from opencompass_ext.cli.streams import closed_pipes_ignored
 from opencompass_ext.errors import ConfigError, OpenCompassExtError
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -27,6 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         line, 130 when interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    with closed_pipes_ignored():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         if arguments and arguments[0] in _COMMANDS:
             return _COMMANDS[arguments[0]](arguments[1:])
@@ -37,11 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _tell("interrupted", "finished rows are kept; -r goes on where this run stopped")
         return 130
-    except BrokenPipeError:
-        # The reader of our output went away (list | head). Python would complain once more when
-        # it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
 
 
 def _tell(heading: str, text: str) -> None:

@@ -13,7 +13,7 @@ _DESCRIPTION = """\
 Run an evaluation: inference, then evaluation, then a table.
 
   run.py examples/eval_inference_ppl.py
-  run.py --models smollm2_135m_instruct --datasets gsm8k_ppl
+  run.py --models embedded_smollm2_135m_instruct --datasets gsm8k_answer_nll
   run.py --hf-path /models/opt-125m --custom-dataset-path texts.jsonl
 
 Other commands: 'list [models|datasets|summarizers|types]' names what there is,
@@ -174,15 +174,18 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
 
 
 def _positive(text: str) -> int:
-    number = _count(text)
-    if number == 0:
-        raise argparse.ArgumentTypeError("must be a whole number above 0, got 0")
-    return number
+    return _at_least(1, text)
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal():
+    return _at_least(0, text)
+
+
+def _at_least(minimum: int, text: str) -> int:
+    if not text.removeprefix("-").isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
+    if int(text) < minimum:
+        raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {text}")
     return int(text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import os
 import traceback
 from pathlib import Path
@@ -149,6 +150,8 @@ def _require_python_file(path: Path) -> None:
         raise ConfigError(f"a config is a Python file, and {path} is a folder")
     if not path.parent.is_dir():
         raise ConfigError(f"no config file {path}: the folder {path.parent} does not exist")
-    neighbours = sorted(p.name for p in path.parent.glob("*.py"))
-    hint = f": {did_you_mean(path.name, neighbours)}" if neighbours else ""
-    raise ConfigError(f"no config file {path}{hint}")
+    # Compared without '.py', in which all of them are alike.
+    neighbours = {p.stem: p.name for p in sorted(path.parent.glob("*.py"))}
+    near = [neighbours[stem] for stem in difflib.get_close_matches(path.stem, neighbours)]
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "the file does not exist"
+    raise ConfigError(f"no config file {path}: {hint}")

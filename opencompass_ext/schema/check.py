@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opencompass_ext.config.plain import SECTIONS
 from opencompass_ext.config.source import locate, source_trees
 from opencompass_ext.config.where import where
 from opencompass_ext.errors import ConfigError
@@ -65,7 +66,7 @@ def check_parts(
 
     Args, Returns, Raises: as ``check_config``.
     """
-    return _report(_parts(config), sources, None, strict)
+    return _report(_parts(config, sources), sources, None, strict)
 
 
 def _report(
@@ -89,8 +90,10 @@ def _whole(config: Mapping[str, Any], sources: Sequence[Path], mode: str) -> Ite
     for section in ("models", "datasets"):
         if section not in config:
             yield Problem("", f"the config needs the list {section!r}")
-    yield from _models(config.get("models"), "models")
-    yield from _datasets(config.get("datasets"), "datasets", needs_evaluator=mode != "infer")
+    if "models" in config:
+        yield from _models(config["models"], "models")
+    if "datasets" in config:
+        yield from _datasets(config["datasets"], "datasets", needs_evaluator=mode != "infer")
     for stage in ("infer", "eval"):
         yield from _stage(config.get(stage), stage)
     yield from _summarizer(config.get("summarizer"))
@@ -100,17 +103,18 @@ def _whole(config: Mapping[str, Any], sources: Sequence[Path], mode: str) -> Ite
     yield from check_twins(config)
 
 
-def _parts(config: Mapping[str, Any]) -> Iterator[Problem]:
-    yield from _models(config.get("models"), "models")
+def _parts(config: Mapping[str, Any], sources: Sequence[Path]) -> Iterator[Problem]:
+    lists_of_datasets = [name for name in config if name.endswith("_datasets")]
+    yield from check_helpers(config, sources, sections=[*SECTIONS, *lists_of_datasets])
+    if "models" in config:
+        yield from _models(config["models"], "models")
     yield from _summarizer(config.get("summarizer"))
     for name, value in config.items():
-        if name.endswith("_datasets") or name == "datasets":
+        if name in lists_of_datasets or name == "datasets":
             yield from _datasets(value, name, needs_evaluator=True)
 
 
 def _models(models: Any, key_path: str) -> Iterator[Problem]:
-    if models is None:
-        return
     yield from check_list(models, key_path)
     for i, model in enumerate(models if isinstance(models, list) else []):
         if not isinstance(model, dict):
@@ -122,8 +126,6 @@ def _models(models: Any, key_path: str) -> Iterator[Problem]:
 
 
 def _datasets(datasets: Any, key_path: str, needs_evaluator: bool) -> Iterator[Problem]:
-    if datasets is None:
-        return
     yield from check_list(datasets, key_path)
     for i, dataset in enumerate(datasets if isinstance(datasets, list) else []):
         if isinstance(dataset, dict):

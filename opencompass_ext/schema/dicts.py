@@ -29,7 +29,7 @@ def check_keys(value: Any, keys: Keys, key_path: str) -> Iterator[Problem]:
                 "variable that holds it",
             )
         if name in keys.known:
-            expected = mismatch(item, keys.known[name].annotation)
+            expected = _expected(item, keys.known[name])
             if expected is not None:
                 yield Problem(path, f"must be {expected}, got {_shown(item)}")
         elif not keys.is_open or difflib.get_close_matches(name, keys.known, cutoff=0.8):
@@ -118,6 +118,21 @@ def check_list(value: Any, key_path: str) -> Iterator[Problem]:
         if not isinstance(item, dict):
             hint = ": put a * before the list" if isinstance(item, list) else ""
             yield Problem(f"{key_path}[{i}]", f"must be a dict, got {_shown(item)}{hint}")
+
+
+def _expected(value: Any, key: Key) -> str | None:
+    """Return what was expected if ``value`` is none that ``key`` may have, else None.
+
+    Example:
+        >>> _expected(0, Key(int | None, minimum=1))
+        'a whole number >= 1'
+        >>> _expected(None, Key(int | None, minimum=1)) is None
+        True
+    """
+    expected = mismatch(value, key.annotation)
+    if expected is not None or value is None or key.minimum is None or value >= key.minimum:
+        return expected
+    return f"a whole number >= {key.minimum}"
 
 
 def _shown(value: Any) -> str:

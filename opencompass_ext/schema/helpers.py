@@ -11,14 +11,21 @@ from opencompass_ext.config.source import loop_variables, source_trees
 from opencompass_ext.schema.problems import Problem
 
 
-def check_helpers(config: Mapping[str, Any], sources: Sequence[Path]) -> Iterator[Problem]:
+def check_helpers(
+    config: Mapping[str, Any], sources: Sequence[Path], *, sections: Sequence[str] = SECTIONS
+) -> Iterator[Problem]:
     """Yield the variables whose names look like misspelt sections.
 
     A config may use any helper variable. One that is named almost like a section, such as
     ``workdir``, is taken for a mistake, unless it can be seen to be a helper: it is the variable
     of a loop, or all of it stands in a section already.
+
+    Args:
+        config: The config.
+        sources: The files it came from.
+        sections: The variables that are no helpers.
     """
-    helpers = [name for name in config if name not in SECTIONS]
+    helpers = [name for name in config if name not in sections]
     suspects = {name: near for name in helpers if (near := _section_like(name)) is not None}
     if not suspects:
         return
@@ -26,7 +33,7 @@ def check_helpers(config: Mapping[str, Any], sources: Sequence[Path]) -> Iterato
         name for path in sources for _, tree in source_trees(path) for name in loop_variables(tree)
     }
     for name, section in suspects.items():
-        if name not in loops and not _is_used(config[name], config):
+        if name not in loops and not _is_used(config[name], config, sections):
             yield Problem(
                 name,
                 f"unknown key, did you mean {section!r}? (If it is a helper, begin its name "
@@ -35,11 +42,11 @@ def check_helpers(config: Mapping[str, Any], sources: Sequence[Path]) -> Iterato
             )
 
 
-def _is_used(value: Any, config: Mapping[str, Any]) -> bool:
-    sections = [config[section] for section in SECTIONS if section in config]
-    entries = [entry for section in sections if isinstance(section, list) for entry in section]
+def _is_used(value: Any, config: Mapping[str, Any], sections: Sequence[str]) -> bool:
+    given = [config[section] for section in sections if section in config]
+    entries = [entry for section in given if isinstance(section, list) for entry in section]
     parts = value if isinstance(value, list) and value else [value]
-    return value in sections or all(part in entries for part in parts)
+    return value in given or all(part in entries for part in parts)
 
 
 def _section_like(name: str) -> str | None:

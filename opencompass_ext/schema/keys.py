@@ -11,13 +11,13 @@ MODEL = Keys(
     {
         "abbr": Key(str),
         "summarizer_abbr": Key(str),
-        "batch_size": Key(int | None),
-        "max_out_len": Key(int | None),
-        "min_out_len": Key(int | None),
+        "batch_size": Key(int | None, minimum=1),
+        "max_out_len": Key(int | None, minimum=1),
+        "min_out_len": Key(int | None, minimum=0),
         "run_cfg": Key(Mapping),
     }
 )
-RUN_CFG = Keys({"num_gpus": Key(int), "num_procs": Key(int)})
+RUN_CFG = Keys({"num_gpus": Key(int, minimum=0), "num_procs": Key(int, minimum=1)})
 
 INFER_CFG = Keys(
     {
@@ -27,7 +27,7 @@ INFER_CFG = Keys(
         "inferencer": Key(Mapping, is_required=True),
     }
 )
-EVAL_CFG = Keys({"evaluator": Key(Mapping, is_required=True), "num_gpus": Key(int)})
+EVAL_CFG = Keys({"evaluator": Key(Mapping, is_required=True), "num_gpus": Key(int, minimum=0)})
 
 STAGE = Keys({"partitioner": Key(Mapping), "runner": Key(Mapping)})
 RUNNER = Keys({"task": Key(Mapping)})

@@ -17,10 +17,12 @@ class Key:
     Attributes:
         annotation: The type of its value, in Python's annotations; ``Any`` when not known.
         is_required: It has no default.
+        minimum: The least number it may be; None for no bound.
     """
 
     annotation: Any = Any
     is_required: bool = False
+    minimum: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

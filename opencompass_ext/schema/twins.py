@@ -56,6 +56,9 @@ def _combinations(config: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(f"{name}[{i}]", "must be a dict with the keys 'models' and 'datasets'")
             continue
         for section, abbr_of in _ABBR_OF.items():
+            if not isinstance(group[section], list):
+                yield Problem(f"{name}[{i}].{section}", "must be a list of dicts")
+                continue
             known = sorted(_abbrs(config.get(section), abbr_of).values())
             for path, abbr in _abbrs(group[section], abbr_of).items():
                 if abbr not in known:

@@ -1,6 +1,10 @@
+from pathlib import Path
+
 import pytest
 
+from opencompass_ext.catalog import find_datasets, find_models
 from opencompass_ext.cli.arguments import parse_run_arguments
+from opencompass_ext.config import packaged_configs
 from opencompass_ext.errors import ConfigError
 
 
@@ -45,10 +49,39 @@ def test_what_is_no_pair_is_refused(argument):
 
 
 @pytest.mark.parametrize("flag", ["--limit", "--batch-size", "--max-num-workers"])
-@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5"])
-def test_counts_are_above_zero(flag, value):
-    with pytest.raises(ConfigError, match=rf"{flag}: must be a whole number.*--help"):
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("0", "at least 1, got 0"),
+        ("-3", "at least 1, got -3"),
+        ("x", "a whole number, got 'x'"),
+        ("--3", "a whole number, got '--3'"),
+        ("1.5", r"a whole number, got '1\.5'"),
+    ],
+)
+def test_counts_are_above_zero(flag, value, told):
+    with pytest.raises(ConfigError, match=rf"{flag}: must be {told}.*--help"):
         parse_run_arguments([f"{flag}={value}"])
+
+
+def test_a_negative_number_is_no_flag():
+    with pytest.raises(ConfigError, match=r"--limit: must be at least 1, got -3"):
+        parse_run_arguments(["c.py", "--limit", "-3"])
+    with pytest.raises(ConfigError, match=r"--hf-num-gpus: must be at least 0, got -1"):
+        parse_run_arguments(["--hf-num-gpus", "-1"])
+
+
+def test_the_examples_of_the_help_name_what_there_is(capsys):
+    with pytest.raises(SystemExit):
+        parse_run_arguments(["--help"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    examples = [words[1:] for words in lines if words[:1] == ["run.py"]]
+    assert len(examples) == 3
+    by_file, by_name = (parse_run_arguments(words) for words in examples[:2])
+    assert (Path(__file__).parents[2] / by_file.config).is_file()
+    folders = [packaged_configs()]
+    assert [find_models(name, folders) for name in by_name.models]
+    assert [find_datasets(name, folders) for name in by_name.datasets]
 
 
 def test_an_unknown_flag_is_answered_with_near_names():

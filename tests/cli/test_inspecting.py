@@ -70,6 +70,27 @@ def test_validate_can_be_lenient(write, capsys):
     assert "warning: bad.py:1: models[0].vocabsize: unknown key" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("section", ["models", "datasets"])
+def test_validate_and_run_refuse_a_section_without_a_value(config_file, write, capsys, section):
+    write("none.py", config_file.read_text() + f"\n{section} = None\n")
+    for argv in (["validate", "none.py"], ["none.py"], ["none.py", "--no-strict"]):
+        assert main(argv) == 2
+        assert f"{section}: must be a list of dicts, got None" in capsys.readouterr().err
+
+
+def test_validate_and_run_take_a_stage_without_a_value_for_none(config_file, write):
+    write("none.py", config_file.read_text() + "\ninfer = None\n")
+    assert main(["validate", "none.py"]) == 0
+    assert main(["none.py", "--dry-run"]) == 0
+
+
+def test_validate_tells_a_misspelt_section_like_a_run(config_file, write, capsys):
+    write("odd.py", config_file.read_text().replace("models =", "model ="))
+    for argv in (["validate", "odd.py"], ["odd.py"]):
+        assert main(argv) == 2
+        assert "odd.py:2: model: unknown key, did you mean 'models'?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["list", "validate"])
 def test_each_command_has_its_own_help(command, capsys):
     with pytest.raises(SystemExit) as caught:

@@ -104,17 +104,50 @@ def test_unknown_keys_can_be_let_pass(config_file, write, capsys):
     assert "warning: odd.py:16: workdir: unknown key" in capsys.readouterr().err
 
 
-def test_output_into_a_closed_pipe_is_no_traceback(tmp_path):
-    command = f"{sys.executable} -c '{PROBE.splitlines()[2]}; main([\"list\"])' | true"
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
+def run_unread(*argv, cwd, unbuffered, stderr=subprocess.PIPE):
+    """Run a command line whose output goes into a pipe that nobody reads."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    script = "import sys; from opencompass_ext.cli import main; sys.exit(main())"
+    try:
+        return subprocess.run(
+            [sys.executable, "-c", script, *argv],
+            cwd=cwd,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(REPOSITORY),
+                "PYTHONUNBUFFERED": "1" if unbuffered else "",
+            },
+            stdout=write_end,
+            stderr=stderr,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("unbuffered", [True, False])
+def test_output_into_a_closed_pipe_is_no_traceback(tmp_path, unbuffered):
+    done = run_unread("list", cwd=tmp_path, unbuffered=unbuffered)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unbuffered", [True, False])
+@pytest.mark.parametrize("stderr", [subprocess.PIPE, subprocess.STDOUT])
+def test_a_run_that_nobody_reads_keeps_its_exit_code(config_file, tmp_path, unbuffered, stderr):
+    argv = ("eval_demo.py", "-w", "out", "--debug")
+    done = run_unread(*argv, cwd=tmp_path, unbuffered=unbuffered, stderr=stderr)
+    assert done.returncode == 0
+    assert "Traceback" not in (done.stderr or "")
+    assert len(list(tmp_path.glob("out/*/summary/*.csv"))) == 1
+
+
+def test_a_failed_run_that_nobody_reads_still_fails(config_file, tmp_path):
+    (tmp_path / "demo.jsonl").write_text("no JSON\n")
+    done = run_unread("eval_demo.py", "-w", "out", "--debug", cwd=tmp_path, unbuffered=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
 
 
 def test_a_class_beside_the_config_works_in_workers(write, config_file, tmp_path, monkeypatch):

@@ -219,6 +219,12 @@ def test_a_missing_file_is_answered_with_near_names(write):
         load_config("eval_dmo.py")
 
 
+def test_a_missing_file_is_not_answered_with_names_that_are_far(write):
+    write("run.py", "")
+    with pytest.raises(ConfigError, match=r"no config file .*nofile\.py: the file does not exist$"):
+        load_config("nofile.py")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

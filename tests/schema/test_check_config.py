@@ -86,6 +86,8 @@ def test_unknown_keys_are_errors_with_a_near_name_or_else_warnings(config, path,
     [
         (["models"], ..., "the config needs the list 'models'"),
         (["datasets"], ..., "the config needs the list 'datasets'"),
+        (["models"], None, "models: must be a list of dicts, got None"),
+        (["datasets"], None, "datasets: must be a list of dicts, got None"),
         (["models"], [], "models: is empty"),
         (["models"], {"path": "x"}, "models: must be a list of dicts, got a dict of 1: write mod"),
         (["models"], [[{}]], "models[0]: must be a dict, got a list of 1: put a * before the list"),
@@ -96,6 +98,17 @@ def test_unknown_keys_are_errors_with_a_near_name_or_else_warnings(config, path,
         (["models", 0, "path"], 3, "models[0].path: must be text, got 3 (int)"),
         (["models", 0, "batch_size"], "4", "models[0].batch_size: must be an integer or None"),
         (["models", 0, "run_cfg", "num_gpus"], True, "must be an integer, got True (bool)"),
+        (["models", 0, "run_cfg", "num_gpus"], -1, "models[0].run_cfg.num_gpus: must be a whole "),
+        (
+            ["models", 0, "run_cfg", "num_procs"],
+            0,
+            "run_cfg.num_procs: must be a whole number >= 1",
+        ),
+        (["models", 0, "batch_size"], -1, "models[0].batch_size: must be a whole number >= 1, got"),
+        (["models", 0, "batch_size"], 0, "models[0].batch_size: must be a whole number >= 1, got"),
+        (["models", 0, "max_out_len"], 0, "models[0].max_out_len: must be a whole number >= 1"),
+        (["models", 0, "min_out_len"], -1, "models[0].min_out_len: must be a whole number >= 0"),
+        (["datasets", 0, "eval_cfg", "num_gpus"], -1, "eval_cfg.num_gpus: must be a whole number"),
         (["models", 0, "run_cfg"], [1], "models[0].run_cfg: must be a dict, got a list of 1"),
         (["datasets", 0, "path"], ..., "datasets[0]: the key 'path' is missing"),
         (["datasets", 0, "path"], ["a"], "datasets[0].path: must be text, got a list of 1"),
@@ -138,6 +151,41 @@ def test_mistakes_are_errors_strict_or_not(config, path, value, told):
     (problem,) = problems(config)
     assert told in problem
     assert problems(config, strict=False) == [problem]
+
+
+def test_counts_may_be_at_their_bound_or_left_open(config):
+    config["models"][0] |= {"batch_size": 1, "max_out_len": None, "min_out_len": 0}
+    config["models"][0]["run_cfg"] = {"num_gpus": 0, "num_procs": 1}
+    assert check_config(config) == []
+
+
+def test_stages_without_a_value_are_left_to_defaults(config):
+    config |= {"infer": None, "eval": None, "summarizer": None, "work_dir": None}
+    assert check_config(config) == []
+
+
+@pytest.mark.parametrize("section", ["models", "datasets"])
+def test_a_combination_needs_its_lists(config, section):
+    group = {"models": config["models"], "datasets": config["datasets"], section: None}
+    config["model_dataset_combinations"] = [group]
+    (problem,) = problems(config)
+    assert f"model_dataset_combinations[0].{section}: must be a list of dicts" in problem
+
+
+@pytest.mark.parametrize(("name", "section"), [("model", "models"), ("dataset", "datasets")])
+def test_a_misspelt_section_is_told_alike_in_a_whole_config_and_a_part(config, name, section):
+    whole = {**config, name: config[section]}
+    del whole[section]
+    assert f"{name}: unknown key, did you mean {section!r}?" in problems(whole)[0]
+    with pytest.raises(ConfigError) as caught:
+        check_parts(whole)
+    assert str(caught.value) == problems(whole)[0]
+
+
+def test_a_part_may_have_helpers_and_many_lists_of_datasets(config):
+    dataset = config["datasets"][0]
+    assert check_parts({"dataset": dataset, "a_datasets": [dataset]}) == []
+    assert check_parts({"model": config["models"], "models": config["models"]}) == []
 
 
 def test_all_problems_are_told_at_once(config):

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How the engine spends memory and passes. Changes no number beyond float noise.
+    """How the engine spends memory and passes. But for ``alone_above`` it changes no number.
 
     Attributes:
         max_batch_tokens: Padded tokens per forward pass; None chooses by device.
@@ -52,6 +52,14 @@ class EngineOptions:
     reuse_prefix: bool = True
     top_k: int | None = None
     alone_above: int | None = None
+
+
+class _Visit(NamedTuple):
+    """A node still to be read, and the cache of what stands before it."""
+
+    node: PrefixNode
+    cache: Any
+    owns_cache: bool
 
 
 class _Requests(NamedTuple):
@@ -114,7 +122,7 @@ class Engine:
         """Score all targets of the wanted pieces, batch by batch.
 
         Args:
-            pieces: Distinct pieces in lexicographic order, none the beginning of another.
+            pieces: Distinct pieces in lexicographic order, as ``merge_pieces`` returns them.
             is_wanted: Batches without a wanted piece are left out. A batch with one is run whole:
                 what a row is batched with moves the last digits of its score.
 
@@ -140,17 +148,38 @@ class Engine:
         return prefix_tree(shared, min_saved_tokens=self._min_saved_tokens)
 
     def _launch_tree(
+        self, pieces: Sequence[Piece], root: PrefixNode, is_wanted: Callable[[int], bool]
+    ) -> Iterator[Iterator[ScoredTargets]]:
+        """Read the tree depth first: the tokens of a node, its rows, then the nodes below it."""
+        todo = [_Visit(root, cache=None, owns_cache=True)]
+        while todo:
+            node, cache, owns_cache = todo.pop()
+            if not any(is_wanted(piece) for piece in node.rows_below()):
+                continue
+            if node.end > node.start:
+                # The last of several children may have the cache itself, so that a long chain of
+                # nodes holds one cache and not one for every node.
+                before = cache if owns_cache or cache is None else expand_cache(cache, rows=1)
+                launched, cache = self._launch_prefix(pieces, node, before)
+                del before
+                if launched is None:
+                    yield from self._launch_without_cache(pieces, node, is_wanted)
+                    continue
+                yield launched
+            yield from self._launch_node_rows(pieces, node, is_wanted, cache)
+            last = len(node.children) - 1
+            todo += [
+                _Visit(child, cache, owns_cache=i == last) for i, child in enumerate(node.children)
+            ][::-1]
+
+    def _launch_node_rows(
         self,
         pieces: Sequence[Piece],
         node: PrefixNode,
         is_wanted: Callable[[int], bool],
-        cache: Any = None,
+        cache: Any,
     ) -> Iterator[Iterator[ScoredTargets]]:
-        if not any(is_wanted(piece) for piece in node.rows_below()):
-            return
-        if node.end > node.start:
-            launched, cache = self._launch_prefix(pieces, node, cache)
-            yield launched
+        """Read the rows of a node, those that must be alone after the others."""
         alone = [row for row in node.rows if self._is_read_alone(pieces[row])]
         together = {
             row: self._tokens_to_read(pieces[row]) - node.end
@@ -164,56 +193,90 @@ class Engine:
                 yield from self._launch_rows(pieces, batch, node.end, cache)
         if alone:
             yield from self._launch_alone(pieces, alone, is_wanted)
-        for child in node.children:
-            yield from self._launch_tree(pieces, child, is_wanted, cache)
+
+    def _launch_without_cache(
+        self, pieces: Sequence[Piece], node: PrefixNode, is_wanted: Callable[[int], bool]
+    ) -> Iterator[Iterator[ScoredTargets]]:
+        """Read all rows below a node from their first token, as its tokens fit no cache."""
+        lengths = {row: self._tokens_to_read(pieces[row]) for row in node.rows_below()}
+        for batch in make_batches(lengths, self.limits):
+            if any(is_wanted(piece) for piece in batch):
+                yield from self._launch_rows(pieces, batch, 0, None, scored=node.start)
 
     def _launch_prefix(
         self, pieces: Sequence[Piece], node: PrefixNode, cache: Any
-    ) -> tuple[Iterator[ScoredTargets], Any]:
-        """Read the tokens of a node once, and score what they predict for all rows below."""
+    ) -> tuple[Iterator[ScoredTargets] | None, Any]:
+        """Read the tokens of a node once, and score what they predict for all rows below.
+
+        Returns:
+            The scores and the cache afterwards; None and None when memory has run out.
+        """
         below = sorted(node.rows_below())
-        requests = _requests(pieces, below, start=node.start, end=node.end)
+        requests = _requests(pieces, below, read=node.start, scored=node.start, end=node.end)
         # Rows below share most of these tokens: score each (position, token) once.
-        pairs = np.stack([requests.positions, requests.token_ids])
-        (positions, token_ids), answers = np.unique(pairs, axis=1, return_inverse=True)
-        targets = np.stack([np.zeros_like(positions), positions, token_ids])
+        base = int(requests.token_ids.max(initial=0)) + 1
+        distinct, answers = np.unique(
+            requests.positions * base + requests.token_ids, return_inverse=True
+        )
+        targets = np.stack([np.zeros_like(distinct), distinct // base, distinct % base])
         ids = pieces[below[0]].ids[None, node.start : node.end]
-        own_cache = None if cache is None else expand_cache(cache, rows=1)
         try:
-            scores, new_cache = self._forward_batch(
-                ids, targets, cache=own_cache, keep_cache=True, lengths=None
-            )
+            scores, new_cache = self._forward_batch(ids, targets, cache=cache, keep_cache=True)
         except Exception as error:
-            self._explain_if_out_of_memory(error, ids.shape[1])
-            raise
-        return _collect(requests, scores, answers), new_cache
+            if not should_reduce_batch_size(error):
+                raise
+            logger.warning(
+                "out of memory on a beginning of %d tokens that %d texts share: "
+                "it is read again for each of them",
+                node.end,
+                len(below),
+            )
+        else:
+            return _collect(requests, scores, answers), new_cache
+        _free_memory()
+        return None, None
 
     def _launch_rows(
-        self, pieces: Sequence[Piece], batch: list[int], prefix: int, cache: Any
+        self,
+        pieces: Sequence[Piece],
+        batch: list[int],
+        prefix: int,
+        cache: Any,
+        scored: int | None = None,
     ) -> Iterator[Iterator[ScoredTargets]]:
-        """Read a batch of rows after their shared beginning; halve it when memory runs out."""
+        """Read a batch of rows after their shared beginning; halve it when memory runs out.
+
+        Args:
+            pieces: All pieces.
+            batch: The rows.
+            prefix: Tokens of each row that are in the cache.
+            cache: The cache of the shared beginning, or None.
+            scored: Tokens of each row whose predictions are scored already; None for ``prefix``.
+        """
         lengths = [self._tokens_to_read(pieces[row]) - prefix for row in batch]
-        tokens = len(batch) * max(lengths)
+        longest = prefix + max(lengths)
+        tokens = len(batch) * longest
         is_known_too_large = self._out_of_memory_at is not None and tokens >= self._out_of_memory_at
         if not (is_known_too_large and len(batch) > 1):
             try:
-                yield self._launch_batch(pieces, batch, lengths, prefix, cache)
+                yield self._launch_batch(pieces, batch, lengths, prefix, cache, scored)
                 return
             except Exception as error:
-                if len(batch) == 1:
-                    self._explain_if_out_of_memory(error, tokens)
-                if len(batch) == 1 or not should_reduce_batch_size(error):
+                if not should_reduce_batch_size(error):
                     raise
+                if len(batch) == 1 and cache is None:
+                    raise _single_text_too_long(longest) from error
                 self._out_of_memory_at = tokens
                 logger.warning(
-                    "out of memory at %d rows x %d tokens: the batch is halved",
-                    len(batch),
-                    max(lengths),
+                    "out of memory at %d rows x %d tokens: the batch is halved", len(batch), longest
                 )
             _free_memory()
+        if len(batch) == 1:
+            yield from self._launch_rows(pieces, batch, 0, None, scored=prefix)
+            return
         middle = (len(batch) + 1) // 2
         for half in (batch[:middle], batch[middle:]):
-            yield from self._launch_rows(pieces, half, prefix, cache)
+            yield from self._launch_rows(pieces, half, prefix, cache, scored)
 
     def _launch_alone(
         self, pieces: Sequence[Piece], rows: list[int], is_wanted: Callable[[int], bool]
@@ -224,7 +287,7 @@ class Engine:
         far until a short one resets them: hence a short one first, and then by ascending length.
         """
         nothing = np.zeros((3, 0), dtype=np.int64)
-        self._forward_batch(pieces[rows[0]].ids[None, :1], nothing, lengths=None)
+        self._forward_batch(pieces[rows[0]].ids[None, :1], nothing)
         for row in sorted(rows, key=lambda row: (len(pieces[row].ids), row)):
             if is_wanted(row):
                 yield from self._launch_rows(pieces, [row], 0, None)
@@ -236,11 +299,17 @@ class Engine:
         lengths: list[int],
         prefix: int,
         cache: Any,
+        scored: int | None,
     ) -> Iterator[ScoredTargets]:
-        ids = np.zeros((len(batch), max(lengths)), dtype=np.int64)
+        ids = np.empty((len(batch), max(lengths)), dtype=np.int64)
         for row, piece in enumerate(batch):
-            ids[row, : lengths[row]] = pieces[piece].ids[prefix : prefix + lengths[row]]
-        requests = _requests(pieces, batch, start=prefix, end=None)
+            own = pieces[piece].ids[prefix : prefix + lengths[row]]
+            ids[row, : lengths[row]] = own
+            # Padded with a token of its own: what another token does to the model is not its fault.
+            ids[row, lengths[row] :] = own[-1]
+        requests = _requests(
+            pieces, batch, read=prefix, scored=prefix if scored is None else scored, end=None
+        )
         own_cache = None if cache is None else expand_cache(cache, rows=len(batch))
         targets = np.stack([requests.rows, requests.positions, requests.token_ids])
         scores, _ = self._forward_batch(ids, targets, cache=own_cache, lengths=lengths)
@@ -251,7 +320,7 @@ class Engine:
         ids: IntArray,
         targets: IntArray,
         *,
-        lengths: list[int] | None,
+        lengths: list[int] | None = None,
         cache: Any = None,
         keep_cache: bool = False,
     ) -> tuple[TokenScores, Any]:
@@ -261,7 +330,7 @@ class Engine:
             return self._forward.score(
                 torch.from_numpy(ids).to(device, non_blocking=True),
                 Targets(columns[0], columns[1], columns[2]),
-                lengths=None if lengths is None else torch.tensor(lengths, device=device),
+                lengths=lengths,
                 cache=cache,
                 keep_cache=keep_cache,
             )
@@ -274,13 +343,12 @@ class Engine:
         above = self.options.alone_above
         return above is not None and len(piece.ids) > above
 
-    def _explain_if_out_of_memory(self, error: Exception, tokens: int) -> None:
-        if should_reduce_batch_size(error):
-            raise ModelError(
-                f"out of memory on a single text of {tokens} tokens: lower max_seq_len (longer "
-                "texts are then read in windows), use a smaller dtype, or give the model more GPUs "
-                "(run_cfg.num_gpus)"
-            ) from error
+
+def _single_text_too_long(tokens: int) -> ModelError:
+    return ModelError(
+        f"out of memory on a single text of {tokens} tokens: lower max_seq_len (longer texts are "
+        "then read in windows), use a smaller dtype, or give the model more GPUs (run_cfg.num_gpus)"
+    )
 
 
 def _make_limits(
@@ -291,23 +359,31 @@ def _make_limits(
         # Logits of all targets, or of all tokens, of a batch exist at once.
         tokens = min(tokens, 8 * head_positions)
     rows = 1 if traits.one_row else options.max_batch_rows
-    return BatchLimits(tokens=tokens, cache_tokens=4 * tokens, rows=rows)
+    return BatchLimits(tokens=tokens, cache_tokens=16 * tokens, rows=rows)
 
 
 def _requests(
-    pieces: Sequence[Piece], batch: Sequence[int], *, start: int, end: int | None
+    pieces: Sequence[Piece], batch: Sequence[int], *, read: int, scored: int, end: int | None
 ) -> _Requests:
-    """List the targets that positions ``[start, end)`` of the pieces predict."""
+    """List the targets that positions ``[scored, end)`` of the pieces predict.
+
+    Args:
+        pieces: All pieces.
+        batch: Those of the batch, in the order of its rows.
+        read: Tokens of each piece that are in the cache: where output positions count from.
+        scored: Positions before this one have been seen to.
+        end: Positions from here on are seen to later; None for no end.
+    """
     columns: list[IntArray] = []
     for row, index in enumerate(batch):
         piece = pieces[index]
-        first = int(np.searchsorted(piece.targets, start + 1))
+        first = int(np.searchsorted(piece.targets, scored + 1))
         last = len(piece.targets) if end is None else int(np.searchsorted(piece.targets, end + 1))
         targets = piece.targets[first:last]
         slots = np.arange(first, last)
         same = np.ones_like(slots)
         columns.append(
-            np.stack([index * same, slots, row * same, targets - 1 - start, piece.ids[targets]])
+            np.stack([index * same, slots, row * same, targets - 1 - read, piece.ids[targets]])
         )
     return _Requests(*np.concatenate(columns, axis=1))
 
@@ -315,25 +391,34 @@ def _requests(
 def _collect(
     requests: _Requests, scores: TokenScores, answers: IntArray
 ) -> Iterator[ScoredTargets]:
-    """Fetch scores from the device when asked, and not before: fetching waits for the device.
+    """Let scores travel from the device while it works on, and hand them over when asked.
 
     Args:
         requests: What was asked.
         scores: What was answered; several requests may share an answer.
         answers: Index in ``scores`` of each request's answer.
     """
+    columns = [c if c is None else c.to("cpu", non_blocking=True) for c in scores]
+    arrival = None
+    if scores.nll.is_cuda:
+        # Waits for these copies alone, not for the batches launched after them.
+        arrival = torch.cuda.current_stream(scores.nll.device).record_event()
 
-    def column(values: torch.Tensor | None, dtype: Any) -> Any:
-        return None if values is None else values.cpu().numpy().astype(dtype)[answers]
+    def deliver() -> Iterator[ScoredTargets]:
+        if arrival is not None:
+            arrival.synchronize()
+        nll, rank, top_ids, top_nll = (c if c is None else c.numpy()[answers] for c in columns)
+        assert nll is not None
+        yield ScoredTargets(
+            pieces=requests.pieces,
+            slots=requests.slots,
+            nll=nll.astype(np.float64),
+            rank=rank,
+            top_ids=top_ids,
+            top_nll=None if top_nll is None else top_nll.astype(np.float64),
+        )
 
-    yield ScoredTargets(
-        pieces=requests.pieces,
-        slots=requests.slots,
-        nll=column(scores.nll, np.float64),
-        rank=column(scores.rank, np.int64),
-        top_ids=column(scores.top_ids, np.int64),
-        top_nll=column(scores.top_nll, np.float64),
-    )
+    return deliver()
 
 
 def _free_memory() -> None:

@@ -10,16 +10,18 @@ needs a few rows. Here the trunk runs once, and the head over a few positions at
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-HEAD_AT_POSITIONS = "head at chosen positions, in chunks"
+# Ways to get logits: the trunk once and the head at chosen positions in chunks; the model's own
+# logits_to_keep; or all logits.
+HEAD_AT_POSITIONS = "at_positions"
 HEAD_BY_MASK = "logits_to_keep"
-HEAD_EVERYWHERE = "full logits"
+HEAD_EVERYWHERE = "everywhere"
 
 
 class TokenScores(NamedTuple):
@@ -117,7 +119,7 @@ class CausalForward:
         self.cache_argument = next(
             (name for name in ("cache", "past_key_values") if name in parameters), None
         )
-        self.accepts_mask = "logits_to_keep" in parameters
+        self.takes_logits_to_keep = "logits_to_keep" in parameters
 
     @property
     def device(self) -> torch.device:
@@ -131,7 +133,7 @@ class CausalForward:
         input_ids: Tensor,
         targets: Targets,
         *,
-        lengths: Tensor | None = None,
+        lengths: Sequence[int] | None = None,
         cache: Any = None,
         keep_cache: bool = False,
     ) -> tuple[TokenScores, Any]:
@@ -140,7 +142,7 @@ class CausalForward:
         Args:
             input_ids: ``[rows, length]``, right-padded with any valid id.
             targets: What to score.
-            lengths: Real tokens per row, ``[rows]``; needed where a mask is.
+            lengths: Real tokens of each row; needed where a mask is.
             cache: Keys and values of what stands before, for all rows.
             keep_cache: Whether the cache is wanted afterwards.
 
@@ -150,7 +152,8 @@ class CausalForward:
         arguments: dict[str, Any] = {"input_ids": input_ids}
         if self.needs_mask and lengths is not None and cache is None:
             columns = torch.arange(input_ids.shape[1], device=input_ids.device)
-            arguments["attention_mask"] = (columns < lengths[:, None]).long()
+            ends = torch.tensor(lengths, device=input_ids.device)
+            arguments["attention_mask"] = (columns < ends[:, None]).long()
         if self.cache_argument is not None:
             arguments["use_cache"] = keep_cache or cache is not None
             if cache is not None:
@@ -214,7 +217,8 @@ def _apply_head(model: nn.Module, hidden: Tensor) -> Tensor:
     """Return the model's logits for hidden states ``[positions, width]``.
 
     The model's own forward runs with its trunk replaced by these states, so that whatever it does
-    after the trunk (soft caps, scales, biases) is done here too.
+    after the trunk (soft caps, scales, biases) is done here too. Meanwhile the model must not be
+    used by another thread.
     """
     with _trunk_returning(model, hidden[None]):
         dummy = torch.zeros(1, hidden.shape[0], dtype=torch.long, device=hidden.device)
@@ -237,6 +241,7 @@ class _ReadyTrunk(nn.Module):
 
     def __init__(self, hidden: Tensor) -> None:
         super().__init__()
+        # In a tuple, for a module would register a bare tensor that is a parameter.
         self._hidden = (hidden,)
 
     def __getattr__(self, name: str) -> Any:

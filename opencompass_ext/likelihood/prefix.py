@@ -45,9 +45,12 @@ class PrefixNode:
 
     def rows_below(self) -> Iterator[int]:
         """Yield all rows of this node and of the nodes below it."""
-        yield from self.rows
-        for child in self.children:
-            yield from child.rows_below()
+        # No recursion: a growing conversation makes a tree as deep as it has turns.
+        todo = [self]
+        while todo:
+            node = todo.pop()
+            yield from node.rows
+            todo.extend(node.children)
 
 
 def shared_lengths(sorted_ids: Sequence[IntArray]) -> list[int]:

@@ -78,7 +78,7 @@ class _Comparison:
 def _find_head(model: nn.Module, ids: Tensor, same: _Comparison) -> str:
     for head in (HEAD_AT_POSITIONS, HEAD_BY_MASK):
         forward = CausalForward(model, head=head)
-        if head == HEAD_BY_MASK and not forward.accepts_mask:
+        if head == HEAD_BY_MASK and not forward.takes_logits_to_keep:
             continue
         if _works(head, model, lambda f=forward: same(_score_row(f, ids).nll)):
             return head
@@ -125,7 +125,7 @@ def _score_padded(forward: CausalForward, ids: Tensor) -> Tensor:
     """Score the first half of the row, padded to the length of the whole row beside it."""
     half = ids[: len(ids) // 2 + 1]
     padded = torch.stack([ids, torch.cat([half, ids.flip(0)[: len(ids) - len(half)]])])
-    lengths = torch.tensor([len(ids), len(half)], device=forward.device)
+    lengths = [len(ids), len(half)]
     targets = _all_targets(half, forward.device)
     targets = targets._replace(rows=torch.ones_like(targets.rows))
     return forward.score(padded.to(forward.device), targets, lengths=lengths)[0].nll

@@ -8,7 +8,6 @@ Texts are taken in chunks of fixed size. While the device reads one chunk, the n
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +21,6 @@ from opencompass_ext.errors import DataError
 from opencompass_ext.likelihood.pieces import Piece, Place, ScoredTargets, cut_windows, merge_pieces
 from opencompass_ext.likelihood.spans import EncodedText, IntArray, count_tokens, utf8_length
 from opencompass_ext.records import LabelledText, Likelihood, ScoredText, TokenDetails
-
-logger = logging.getLogger(__name__)
-
-LONG_TEXT_CHOICES = ("window", "truncate", "error")
 
 # Rows tokenised and sorted together: enough for batches of like length, few enough to start soon.
 CHUNK_ROWS = 2048
@@ -97,6 +92,7 @@ class _CountedSpan(NamedTuple):
 class _PlannedText(NamedTuple):
     """A text and where the scores of its tokens will be found."""
 
+    labelled: LabelledText
     encoded: EncodedText
     spans: Mapping[str, _CountedSpan]
     targets: IntArray  # token indices scored, all names together, ascending
@@ -146,6 +142,7 @@ class SpanScorer:
 
     def _plan(self, texts: Sequence[LabelledText], start: int) -> _PlannedChunk:
         chunk = texts[start : start + CHUNK_ROWS]
+        _check_unicode(chunk, start)
         encoded = self.encoder.encode([labelled.text for labelled in chunk])
         planned = []
         pieces: list[Piece] = []
@@ -195,7 +192,9 @@ class SpanScorer:
             before = prefix[:0] if window.start == 0 and begins_with_prefix else prefix
             ids = np.concatenate([before, encoded.ids[window.start : window.end]])
             pieces.append(Piece(ids, window.targets - window.start + len(before)))
-        return _PlannedText(encoded, spans, targets, [w.targets for w in windows], [], treatment)
+        return _PlannedText(
+            labelled, encoded, spans, targets, [w.targets for w in windows], [], treatment
+        )
 
     def _score_chunk(
         self, chunk: _PlannedChunk, done: Collection[int]
@@ -216,15 +215,32 @@ class SpanScorer:
                     waited_for.setdefault(piece, []).append(row)
         if ready:
             yield ready
+        not_finite: list[int] = []
         for batch in self.backend.run(chunk.pieces, lambda piece: piece in waited_for):
             ready = {}
             for piece in scores.add(batch):
-                for row in waited_for.get(piece, ()):
+                for row in waited_for.pop(piece, ()):
                     waiting[row].discard(piece)
                     if not waiting[row]:
-                        ready[row] = self._finish(chunk.texts[row - chunk.first_row], scores)
+                        scored = self._finish(chunk.texts[row - chunk.first_row], scores)
+                        if _is_finite(scored):
+                            ready[row] = scored
+                        else:
+                            not_finite.append(row)
             if ready:
                 yield ready
+        # NaN spreads through attention, even to positions that are masked: what was read together
+        # with a broken text may have caught it.
+        for row in not_finite:
+            yield {row: self._score_alone(chunk.texts[row - chunk.first_row].labelled)}
+        assert not any(waiting.values()), "the backend left targets without a score"
+
+    def _score_alone(self, labelled: LabelledText) -> ScoredText:
+        chunk = self._plan([labelled], 0)
+        scores = _ScoreTable(chunk.pieces, self.options.token_details)
+        for batch in self.backend.run(chunk.pieces, lambda piece: True):
+            scores.add(batch)
+        return self._finish(chunk.texts[0], scores)
 
     def _finish(self, plan: _PlannedText, scores: _ScoreTable) -> ScoredText:
         where = scores.locate(plan)
@@ -260,6 +276,21 @@ class SpanScorer:
             top_tokens=[[self.encoder.token_text(i) for i in ids] for ids in top_ids],
             top_nll=top_nll,
         )
+
+
+def _is_finite(scored: ScoredText) -> bool:
+    return all(math.isfinite(likelihood.nll) for likelihood in scored.spans.values())
+
+
+def _check_unicode(chunk: Sequence[LabelledText], first_row: int) -> None:
+    for row, labelled in enumerate(chunk, start=first_row):
+        try:
+            labelled.text.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"row {row}: character {error.start} of the text is half of a surrogate pair "
+                f"({labelled.text[error.start]!r}), which no tokenizer can read; mend the data"
+            ) from error
 
 
 def _count(

@@ -7,12 +7,16 @@ rendered   "Q: 1+1?\nA: 2"             question at [3, 7), answer at [11, 12)
 
 from __future__ import annotations
 
+import difflib
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opencompass_ext.errors import ConfigError, DataError
 from opencompass_ext.registry import PROMPT_TEMPLATES
+
+logger = logging.getLogger(__name__)
 
 DIALOGUE_KEYS = {"begin", "round", "end"}
 
@@ -41,7 +45,8 @@ class PromptTemplate:
     """A template with ``{column}`` fields, filled in one pass and verbatim.
 
     What a column holds is never read as a template: a text that contains ``{label}`` keeps it.
-    Braces around anything that is not a column of the row are plain text.
+    Braces in the template around a name that is no column stay as they are, with a warning; a name
+    that looks like a misspelt column is refused.
 
     Args:
         template: A string, or a dialogue ``dict(round=[dict(role=..., prompt=...), ...])`` with
@@ -59,6 +64,7 @@ class PromptTemplate:
             _check_dialogue(template)
         self.template = template
         self.ice_token = ice_token
+        self._known_fields: set[str] = set()
 
     def render(
         self,
@@ -75,7 +81,8 @@ class PromptTemplate:
 
         Raises:
             DataError: A column of the template is null, or neither text nor number.
-            ConfigError: There are examples and no place for them, or a role is unknown.
+            ConfigError: There are examples and no place for them, a role is unknown, or a field
+                looks like a misspelt column.
         """
         template = self.template
         if not isinstance(template, str):
@@ -85,7 +92,27 @@ class PromptTemplate:
                 f"in-context examples have no place in the template {template!r}: put "
                 f"ice_token={self.ice_token or '</E>'!r} into it"
             )
+        self._check_fields(template, columns)
         return _fill(template, columns, self.ice_token, ice)
+
+    def _check_fields(self, template: str, columns: Mapping[str, Any]) -> None:
+        """Look, once for each name, at fields of the template that are no columns."""
+        for name in re.findall(r"\{(\w+)\}", template):
+            if name in columns or name in self._known_fields:
+                continue
+            self._known_fields.add(name)
+            names = ", ".join(map(repr, columns))
+            if difflib.get_close_matches(name.lower(), [c.lower() for c in columns], cutoff=0.75):
+                raise ConfigError(
+                    f"the template inserts {{{name}}}, and the data has the columns {names}: "
+                    "is it misspelt?"
+                )
+            logger.warning(
+                "the template %r keeps {%s} as text: the data has the columns %s",
+                template,
+                name,
+                names,
+            )
 
 
 def _fill(template: str, columns: Mapping[str, Any], ice_token: str | None, ice: str) -> Rendered:

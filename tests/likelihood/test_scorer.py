@@ -9,8 +9,11 @@ from support.reference import close, span_nll, token_nlls
 from support.tiny import VOCAB_SIZE, CharEncoder, make_scorer, score_all, tiny_model
 
 from opencompass_ext.errors import DataError, ModelError
+from opencompass_ext.likelihood import engine as engine_module
 from opencompass_ext.likelihood import scorer as scorer_module
 from opencompass_ext.likelihood.engine import EngineOptions
+from opencompass_ext.likelihood.prefix import PrefixNode
+from opencompass_ext.likelihood.probe import expand_cache
 from opencompass_ext.records import LabelledText
 
 PLAIN = EngineOptions(max_batch_tokens=1, reuse_prefix=False)
@@ -150,8 +153,8 @@ def test_copies_of_a_shared_beginning_are_bounded(model):
         scored = score_all(scorer, texts)
     finally:
         handle.remove()
-    # One token of each is read after the 100 that are shared: 4 x 96 tokens of cache hold 3 rows.
-    assert max(rows) == 3
+    # One token of each is read after the 100 that are shared: 16 x 96 tokens of cache, 15 rows.
+    assert max(rows) == 15
     assert_equal_scores(scored, score_all(make_scorer(model, PLAIN), texts))
 
 
@@ -199,11 +202,57 @@ def test_out_of_memory_on_one_text_says_what_to_do(model):
         score_all(scorer, [labelled("a" * 20)])
 
 
-def test_out_of_memory_on_a_shared_beginning_says_what_to_do(model):
-    texts = [labelled("s" * 120 + a, (120, 121)) for a in "abc"]
+class OutOfMemoryWithCache(OutOfMemoryAbove):
+    """Fails whenever more than ``tokens`` tokens are held in the cache of one forward."""
+
+    def _check(self, module, args, kwargs):
+        cache = kwargs.get("cache")
+        held = kwargs["input_ids"].shape[1] + (0 if cache is None else cache.get_seq_length())
+        if kwargs.get("use_cache") and kwargs["input_ids"].shape[0] * held > self._tokens:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB.")
+        self.sizes.append(held)
+
+
+@pytest.mark.parametrize("tokens", [50, 101, 103, 300])
+def test_a_cache_that_does_not_fit_is_done_without(model, tokens, caplog):
+    texts = [labelled("s" * 100 + a + b, (50, 103)) for a in "abcd" for b in ("xyz", "zyx")]
+    texts += [labelled("t" * 60 + a, (1, 61)) for a in "abc"]
+    with OutOfMemoryWithCache(model, tokens=tokens):
+        got = score_all(make_scorer(model, EngineOptions(max_batch_tokens=400)), texts)
+    assert_equal_scores(got, score_all(make_scorer(model, PLAIN), texts))
+    assert "out of memory" in caplog.text
+
+
+def test_a_long_chain_of_beginnings_holds_one_cache(model, monkeypatch):
+    """Each text is the one before and some more, as the turns of a conversation are."""
+    rng = random.Random(0)
+    turns = ["".join(rng.choice("abcdefgh") for _ in range(4)) for _ in range(30)]
+    texts = []
+    for i in range(1, 30):
+        before = "".join(turns[:i])
+        texts.append(labelled(before + "z", (len(before), len(before) + 1)))
+    copies = []
+    monkeypatch.setattr(
+        "opencompass_ext.likelihood.engine.expand_cache",
+        lambda cache, rows: copies.append(rows) or expand_cache(cache, rows),
+    )
+    monkeypatch.setitem(engine_module._TOKENS_PER_EXTRA_PASS, "cpu", 1)
     scorer = make_scorer(model)
-    with OutOfMemoryAbove(model, tokens=50), pytest.raises(ModelError, match="of 120 tokens"):
-        score_all(scorer, texts)
+    with CountingHook(model) as count:
+        got = score_all(scorer, texts)
+    assert count.tokens == sum(len(turn) for turn in turns[:29])
+    # One, for the turn that ends the last text and belongs to no beginning.
+    assert copies == [1]
+    assert_equal_scores(got, score_all(make_scorer(model, PLAIN), texts))
+
+
+def test_a_tree_deeper_than_the_stack_is_read(model):
+    root = node = PrefixNode()
+    for depth in range(5000):
+        node.children.append(PrefixNode(start=depth, end=depth + 1))
+        node = node.children[0]
+    node.rows.append(0)
+    assert list(root.rows_below()) == [0]
 
 
 @pytest.mark.parametrize("finished", [(), range(0, 23), (3, 20, 21)])
@@ -338,6 +387,31 @@ def test_several_names_are_scored_in_one_pass(model):
     whole = score_all(scorer, [labelled("abcdefgh")])[0].spans["label"]
     assert spans["question"].token_len + spans["answer"].token_len == whole.token_len
     assert close(spans["question"].nll + spans["answer"].nll, whole.nll)
+
+
+def test_an_infinite_nll_does_not_reach_what_is_read_with_it(model):
+    """A text that is the beginning of a broken one, and one that is padded beside it."""
+    broken = tiny_model("llama")
+    with torch.no_grad():
+        broken.model.embed_tokens.weight[ord("h") % VOCAB_SIZE] = float("nan")
+        broken.model.embed_tokens.weight[0] = float("nan")
+    texts = [labelled("abc"), labelled("abchz"), labelled("a"), labelled("abcdefg"), labelled("xy")]
+    scored = score_all(make_scorer(broken), texts)
+    alone = {i: score_all(make_scorer(broken), [text])[0] for i, text in enumerate(texts)}
+    assert [math.isfinite(scored[i].spans["label"].nll) for i in range(5)] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
+    del scored[1], alone[1]
+    assert_equal_scores(scored, alone)
+
+
+def test_half_a_surrogate_pair_is_named_with_its_row(model):
+    with pytest.raises(DataError, match=r"row 1: character 1 .*surrogate"):
+        score_all(make_scorer(model), [labelled("ab"), labelled("a\ud83d")])
 
 
 def test_an_infinite_nll_stays_with_its_row(model):

@@ -30,8 +30,22 @@ def test_a_text_that_looks_like_a_template_is_left_alone(text):
     assert places(rendered, "text") == [text]
 
 
-def test_braces_around_no_column_are_text():
-    assert PromptTemplate("{a} {b}").render({"a": "1"}).text == "1 {b}"
+def test_braces_around_no_column_are_text_with_one_warning(caplog):
+    template = PromptTemplate(r"{question} \frac{1}{x} {}")
+    for _ in range(3):
+        assert template.render({"question": "q"}).text == r"q \frac{1}{x} {}"
+    assert [record.args[1] for record in caplog.records] == ["1", "x"]
+
+
+@pytest.mark.parametrize("field", ["anser", "answr", "Answer", "answers"])
+def test_a_misspelt_column_is_refused(field):
+    with pytest.raises(ConfigError, match=rf"inserts \{{{field}\}}.*'question', 'answer'"):
+        PromptTemplate("{question} {" + field + "}").render({"question": "q", "answer": "a"})
+
+
+def test_braces_in_the_data_are_no_fields(caplog):
+    PromptTemplate("{a}").render({"a": "{nothing} {aa}"})
+    assert not caplog.records
 
 
 def test_numbers_are_written_out():

@@ -11,6 +11,7 @@ from typing import Any
 
 from opencompass_ext.errors import ConfigError, DataError
 from opencompass_ext.models.base import BaseModel
+from opencompass_ext.models.options import check_positive
 from opencompass_ext.predictions import PredictionsFile
 from opencompass_ext.prompting import PromptTemplate, Rendered
 from opencompass_ext.records import LabelledText, ScoredText
@@ -31,6 +32,9 @@ class BaseInferencer(ABC):
         output_json_filename: Its name, with or without ``.json``.
         save_every: Part of OpenCompass's call; every batch is saved as soon as it is finished.
         progress: Called with rows done, rows in all, and tokens read, after every batch.
+
+    Raises:
+        ConfigError: ``batch_size`` is not a whole number of at least 1.
     """
 
     mode = "ppl"
@@ -45,6 +49,7 @@ class BaseInferencer(ABC):
         save_every: int | None = None,
         progress: Progress | None = None,
     ) -> None:
+        check_positive(batch_size=batch_size)
         self.model = model
         self.max_seq_len = max_seq_len
         self.batch_size = batch_size

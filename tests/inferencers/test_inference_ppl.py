@@ -117,6 +117,12 @@ def test_a_string_of_columns_is_refused():
         InferencePPLOnlyInferencer(ScriptedModel(), labelled_columns="answer")
 
 
+@pytest.mark.parametrize("batch_size", [0, -1, 1.5, True])
+def test_a_batch_size_that_is_no_size_is_refused(batch_size):
+    with pytest.raises(ConfigError, match="batch_size must be a whole number of at least 1"):
+        InferencePPLOnlyInferencer(ScriptedModel(), batch_size=batch_size)
+
+
 class Refusing(ScriptedModel):
     """Scores nothing: whatever is asked of it is too much."""
 

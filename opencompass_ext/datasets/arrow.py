@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.datasets.row_files import FileRows
@@ -11,16 +14,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from datasets import Dataset
 
+logger = logging.getLogger(__name__)
+
 _KINDS = {bool: "true/false", int: "numbers", float: "numbers", str: "text", list: "lists"}
+_SCALARS = (bool, int, float, str)
 
 
 def rows_to_dataset(file: FileRows) -> Dataset:
     """Return the rows as a data set held in memory; no cache file is written.
 
-    A column that only some rows have is null in the others.
+    A column that only some rows have is null in the others. A column that mixes numbers, text and
+    true/false becomes text, every value as its JSON stands, with a warning.
 
     Raises:
-        DataError: A column mixes types that one Arrow column cannot hold, or no row has a column.
+        DataError: A column mixes other types that one Arrow column cannot hold, holds half of a
+            surrogate pair, or no row has a column.
     """
     import pyarrow as pa
 
@@ -49,10 +57,32 @@ def _to_arrow(file: FileRows, name: str, values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError, UnicodeError, TypeError) as error:
-        raise _mixed_kinds(file, name, values) or _first_misfit(file, name, values) from error
+        _refuse_half_pairs(file, name, values)
+        mix = _mixed_kinds(file, name, values)
+        if mix is None:
+            raise _first_misfit(file, name, values) from error
+        if not all(value is None or isinstance(value, _SCALARS) for value in values):
+            raise DataError(f"{mix}: give every row the same type") from error
+        logger.warning("%s: all its values are read as text", mix)
+        return pa.array([_as_text(value) for value in values], pa.string())
 
 
-def _mixed_kinds(file: FileRows, name: str, values: list[Any]) -> DataError | None:
+def _as_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _refuse_half_pairs(file: FileRows, name: str, values: list[Any]) -> None:
+    for row, value in enumerate(values):
+        half = re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
+        if half:
+            raise DataError(
+                f"{file.where(row)}: column {name!r} holds half of a surrogate pair, "
+                f"{half[0]!r}, which is no character: write the pair whole"
+            )
+
+
+def _mixed_kinds(file: FileRows, name: str, values: list[Any]) -> str | None:
+    """Return which column mixes which kinds of values, and where each kind is first; or None."""
     first_of: dict[str, int] = {}
     for row, value in enumerate(values):
         if value is not None:
@@ -60,7 +90,7 @@ def _mixed_kinds(file: FileRows, name: str, values: list[Any]) -> DataError | No
     if len(first_of) < 2:
         return None
     seen = " and ".join(f"{kind} ({file.where(row)})" for kind, row in first_of.items())
-    return DataError(f"column {name!r} mixes {seen}: give every row the same type")
+    return f"column {name!r} mixes {seen}"
 
 
 def _first_misfit(file: FileRows, name: str, values: list[Any]) -> DataError:

@@ -26,7 +26,8 @@ class JsonlDataset(BaseDataset):
     ``.jsonl``: one JSON object per line, blank lines skipped. ``.json``: a list of objects, or JSON
     Lines. ``.csv`` and ``.tsv``: a header, then rows whose values are all text, exactly as written.
     These four also with ``.gz``. ``.parquet``: its columns. Text is UTF-8, with or without BOM.
-    Reads no network and writes no cache.
+    A column that mixes numbers and text is read as text, with a warning. Reads no network and
+    writes no cache.
 
     Config keys:
         path: The file, or the folder it lies in. A relative path is looked up below the current

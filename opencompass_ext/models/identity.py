@@ -1,4 +1,4 @@
-"""Tell whether two model folders hold the same model, without reading gigabytes."""
+"""Tell whether two model folders, or files, hold the same model, without reading gigabytes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,29 @@ def folder_fingerprint(folder: Path) -> str:
     it are: training moves every weight, and a hash of all bytes of a 70B model takes minutes. The
     folder's own name and place do not count.
     """
+    return _fingerprint(_relevant_files(folder))
+
+
+def settings_fingerprint(folder: Path) -> str:
+    """Return 32 hex digits of the settings alone; weights in the folder do not count."""
+    return _fingerprint(path for path in _relevant_files(folder) if path.name in SETTING_FILES)
+
+
+def file_fingerprint(path: Path) -> str:
+    """Return 32 hex digits of one model file, such as a GGUF file that holds all of a model.
+
+    Neither its name nor what lies beside it counts.
+    """
     digest = hashlib.sha256()
-    for path in sorted(_relevant_files(folder)):
+    _update_with_file(digest, path)
+    return digest.hexdigest()[:32]
+
+
+def _fingerprint(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(paths):
         digest.update(path.name.encode())
-        if path.suffix in WEIGHT_SUFFIXES:
-            _update_with_samples(digest, path)
-        else:
-            digest.update(path.read_bytes())
+        _update_with_file(digest, path)
     return digest.hexdigest()[:32]
 
 
@@ -45,6 +61,13 @@ def _relevant_files(folder: Path) -> Iterable[Path]:
     for path in folder.iterdir():
         if path.is_file() and (path.suffix in WEIGHT_SUFFIXES or path.name in SETTING_FILES):
             yield path
+
+
+def _update_with_file(digest: hashlib._Hash, path: Path) -> None:
+    if path.suffix in WEIGHT_SUFFIXES:
+        _update_with_samples(digest, path)
+    else:
+        digest.update(path.read_bytes())
 
 
 def _update_with_samples(digest: hashlib._Hash, path: Path) -> None:

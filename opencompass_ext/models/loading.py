@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 import transformers
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, GgufConfig
 
 from opencompass_ext.errors import MissingDependencyError, ModelError
 from opencompass_ext.likelihood.probe import Traits, probe
 from opencompass_ext.models.gguf_conversion import correct_pre_tokenizer, pre_tokenizer_of
 from opencompass_ext.models.tokenizer import (
+    LOADING_ERRORS,
     TextSide,
     load_tokenizer,
     loading_failure,
+    named_source,
     quiet_loading,
     text_side_of,
 )
@@ -76,15 +79,17 @@ def load_model(
     encoded = tokenizer(_PROBE_TEXT, add_special_tokens=False)["input_ids"]
     vocab_size = model.get_input_embeddings().weight.shape[0]
     _check_vocabulary(tokenizer, vocab_size, path)
+    text_side = text_side_of(
+        tokenizer,
+        prefix_token=prefix_token,
+        max_seq_len=_choose_max_seq_len(config, max_seq_len),
+        alone_above=_length_sensitive_above(config),
+    )
+    _check_prefix(text_side.prefix_ids, vocab_size)
     return LoadedModel(
         model=model,
         traits=probe(model, encoded if len(encoded) > 3 else list(range(min(12, vocab_size)))),
-        text_side=text_side_of(
-            tokenizer,
-            prefix_token=prefix_token,
-            max_seq_len=_choose_max_seq_len(config, max_seq_len),
-            alone_above=_length_sensitive_above(config),
-        ),
+        text_side=text_side,
     )
 
 
@@ -112,6 +117,8 @@ def _load_weights(source: str, model_kwargs: dict[str, Any]) -> Any:
     arguments["dtype"] = as_dtype(dtype)
     if "gguf_file" in arguments:
         arguments.setdefault("quantization_config", GgufConfig(dequantize=True))
+    else:
+        _check_config(source, arguments)
     if "device_map" not in arguments and torch.cuda.is_available():
         # accelerate spreads the layers when one device is too small, or several were asked for.
         arguments["device_map"] = "auto" if torch.cuda.device_count() > 1 else "cuda:0"
@@ -119,17 +126,54 @@ def _load_weights(source: str, model_kwargs: dict[str, Any]) -> Any:
         model, report = AutoModelForCausalLM.from_pretrained(
             source, **arguments, output_loading_info=True
         )
-    except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
-        raise ModelError(f"cannot load the model {source!r}: {loading_failure(error)}") from error
+    except SafetensorError as error:
+        raise _damaged_weights(source, error) from error
+    except LOADING_ERRORS as error:
+        raise ModelError(
+            f"cannot load the model {named_source(source, arguments)!r}: "
+            f"{loading_failure(error, model_kwargs=model_kwargs)}"
+        ) from error
     # transformers only warns, and leaves such parameters random.
     lacking = sorted([*report["missing_keys"], *report["mismatched_keys"]], key=str)
     if lacking:
         raise ModelError(
-            f"the weights of {source!r} lack {len(lacking)} parameters of the model, or have them "
-            f"in another shape: {', '.join(map(str, lacking[:3]))}...; its config.json and weights "
-            "do not belong together"
+            f"the weights of {named_source(source, arguments)!r} lack {len(lacking)} parameters of "
+            f"the model, or have them in another shape: {', '.join(map(str, lacking[:3]))}...; its "
+            "config.json and weights do not belong together"
         )
     return model
+
+
+def _check_config(source: str, arguments: Mapping[str, Any]) -> None:
+    """Check that a local folder has a config.json, of which transformers says nothing clear."""
+    folder = Path(source, arguments.get("subfolder") or "")
+    # transformers itself follows an adapter to the model it was trained on.
+    sufficient = ("config.json", "adapter_config.json")
+    if "config" in arguments or not folder.is_dir():
+        return
+    if not any((folder / name).is_file() for name in sufficient):
+        ggufs = sorted(file.name for file in folder.glob("*.gguf"))
+        hint = f", or one of its GGUF files, such as {str(folder / ggufs[0])!r}" if ggufs else ""
+        raise ModelError(
+            f"cannot load the model {str(folder)!r}: the folder has no config.json; give a folder "
+            f"that holds config.json and the weights{hint}"
+        )
+
+
+def _damaged_weights(source: str, error: SafetensorError) -> ModelError:
+    """Return the error for weights that safetensors cannot read, with the first such file."""
+    damaged = source
+    for file in sorted(Path(source).glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="pt"):
+                pass
+        except SafetensorError:
+            damaged = str(file)
+            break
+    return ModelError(
+        f"cannot load the weights {damaged!r}: the file is damaged ({error}): download or copy it "
+        "again"
+    )
 
 
 def _add_adapter(model: Any, peft_path: str, peft_kwargs: Mapping[str, Any]) -> Any:
@@ -139,9 +183,12 @@ def _add_adapter(model: Any, peft_path: str, peft_kwargs: Mapping[str, Any]) -> 
         raise MissingDependencyError("peft", needed_for="peft_path", extra="peft") from error
     try:
         adapted = peft.PeftModel.from_pretrained(model, peft_path, **peft_kwargs)
-    except (OSError, ValueError, RuntimeError) as error:
+    except SafetensorError as error:
+        raise _damaged_weights(peft_path, error) from error
+    except LOADING_ERRORS as error:
         raise ModelError(
-            f"cannot load the adapter {peft_path!r}: {loading_failure(error)}"
+            f"cannot load the adapter {peft_path!r}: "
+            f"{loading_failure(error, peft_kwargs=peft_kwargs)}"
         ) from error
     if any(config.is_prompt_learning for config in adapted.peft_config.values()):
         raise ModelError(
@@ -207,6 +254,12 @@ def _rope_parameters(settings: Any) -> list[Mapping[str, Any]]:
         return []
     nested = [value for value in settings.values() if isinstance(value, Mapping)]
     return nested or [settings]
+
+
+def _check_prefix(prefix_ids: Sequence[int], vocab_size: int) -> None:
+    for token_id in prefix_ids:
+        if not 0 <= token_id < vocab_size:
+            raise ModelError(f"prefix_token {token_id}: the vocabulary has {vocab_size} tokens")
 
 
 def _check_vocabulary(tokenizer: Any, vocab_size: int, path: str) -> None:

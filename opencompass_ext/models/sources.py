@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from opencompass_ext.errors import ModelError
 from opencompass_ext.models.embedded import embedded_identity, is_embedded, resolve_embedded
-from opencompass_ext.models.identity import folder_fingerprint
+from opencompass_ext.models.identity import (
+    file_fingerprint,
+    folder_fingerprint,
+    settings_fingerprint,
+)
+
+# What a key of the config names, and what may stand there.
+_EXPECTED = {
+    "path": (
+        "model",
+        "a folder with config.json and weights, a .gguf file, 'embedded:<name>', or a hub id such "
+        "as 'org/name'",
+    ),
+    "tokenizer_path": (
+        "tokenizer",
+        "a folder with tokenizer.json, 'embedded:<name>', or a hub id such as 'org/name'",
+    ),
+    "peft_path": (
+        "adapter",
+        "a folder with adapter_config.json and the adapter's weights, or a hub id such as "
+        "'org/name'",
+    ),
+}
 
 
 def local_source(path: str) -> str:
@@ -18,19 +41,29 @@ def local_source(path: str) -> str:
     return str(Path(path).expanduser()) if _is_local(path) else path
 
 
-def check_source(path: str | None) -> None:
+def check_source(path: str | None, key: str | None = None) -> None:
     """Check that ``path``, if it is a local one, is there.
 
+    Args:
+        path: As in a config; None for a key that is left out.
+        key: The key it stands under, named in the error: ``"path"``, ``"tokenizer_path"`` or
+            ``"peft_path"``; None leaves the name out and gives the advice for ``"path"``.
+
     Raises:
-        ModelError: It is not.
+        ModelError: It is not, or it is empty.
     """
-    if path is None or is_embedded(path) or not _is_local(path):
+    if path is None:
         return
-    if not Path(path).expanduser().exists():
+    if not path:
+        raise ModelError(f"{key or 'path'} is empty")
+    if is_embedded(path) or not _is_local(path):
+        return
+    place = Path(path).expanduser()
+    if not place.exists():
+        what, expected = _EXPECTED[key or "path"]
         raise ModelError(
-            f"there is no model at {path!r} (looked at {Path(path).expanduser().absolute()}); give "
-            "a folder with config.json and weights, a .gguf file, 'embedded:<name>', or a hub id "
-            "such as 'org/name'"
+            f"{key + ': ' if key else ''}there is no {what} at {path!r} (looked at "
+            f"{place.absolute()}); give {expected}"
         )
 
 
@@ -50,7 +83,11 @@ def source_identity(path: str, arguments: Mapping[str, Any]) -> Any:
     if local.is_dir():
         return {"fingerprint": folder_fingerprint(local)}
     if local.is_file():
-        return {"file": local.name, "fingerprint": folder_fingerprint(local.parent)}
+        return {
+            "fingerprint": file_fingerprint(local),
+            # transformers prefers a tokenizer.json beside a GGUF file to the tokenizer in it.
+            "settings": settings_fingerprint(local.parent),
+        }
     return {"hub": path, "revision": _hub_commit(path, arguments.get("revision"))}
 
 
@@ -66,14 +103,27 @@ def _is_local(path: str) -> bool:
 
 def _hub_commit(repository: str, revision: str | None) -> str:
     """Return the commit a hub id stands for now; needs the network, or a filled hub cache."""
+    commit, reason = _ask_hub(repository, revision)
+    if commit is None:
+        raise ModelError(
+            f"{repository!r} is no local folder and cannot be had from the hub: {reason}; give a "
+            "local folder, or 'embedded:smollm2-135m-instruct' to try without any download"
+        )
+    return commit
+
+
+@functools.cache
+def _ask_hub(repository: str, revision: str | None) -> tuple[str | None, str]:
+    """Return the commit, or None and the reason there is none.
+
+    One answer holds for the whole process: without a network each try takes long, and every data
+    set asks.
+    """
     from huggingface_hub import hf_hub_download
 
     try:
         # A downloaded file lies in a folder named after its commit.
-        return Path(hf_hub_download(repository, "config.json", revision=revision)).parent.name
+        path = hf_hub_download(repository, "config.json", revision=revision)
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(
-            f"{repository!r} is no local folder and cannot be had from the hub: {reason}; give a "
-            "local folder, or 'embedded:smollm2-135m-instruct' to try without any download"
-        ) from error
+        return None, " ".join(str(error).split())[:300].rstrip(" .,:;")
+    return Path(path).parent.name, ""

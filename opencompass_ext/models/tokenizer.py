@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import struct
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import transformers
+from safetensors import SafetensorError
 from transformers import AutoTokenizer
 
 from opencompass_ext.errors import ModelError
 from opencompass_ext.likelihood.encoding import TextEncoder
+
+#: What transformers and the libraries below it raise for files and arguments they cannot use.
+LOADING_ERRORS = (
+    *(OSError, ValueError, ImportError, LookupError, TypeError, RuntimeError, EOFError),
+    *(SafetensorError, struct.error),
+)
 
 
 class TextSide(NamedTuple):
@@ -40,14 +50,31 @@ def text_side_of(
     """Return how texts become token ids with a fast tokenizer of transformers.
 
     Raises:
-        ModelError: The tokenizer lacks the token that ``prefix_token`` asks for.
+        ModelError: The tokenizer lacks the token that ``prefix_token`` asks for, splits special
+            tokens, or cannot be copied.
     """
+    if getattr(tokenizer, "split_special_tokens", False):
+        raise ModelError(
+            f"the tokenizer {tokenizer.name_or_path!r} has split_special_tokens=True, which this "
+            "scorer does not support: a special token in a text is read as one token; remove it "
+            "from tokenizer_kwargs and tokenizer_config.json"
+        )
     return TextSide(
-        encoder=TextEncoder(tokenizer.backend_tokenizer),
+        encoder=_encoder_of(tokenizer),
         prefix_ids=find_prefix_ids(tokenizer, prefix_token),
         max_seq_len=max_seq_len,
         alone_above=alone_above,
     )
+
+
+def _encoder_of(tokenizer: Any) -> TextEncoder:
+    try:
+        return TextEncoder(tokenizer.backend_tokenizer)
+    except Exception as error:  # tokenizers raises no narrower one
+        raise ModelError(
+            f"the tokenizer {tokenizer.name_or_path!r} ({type(tokenizer).__name__}) cannot be "
+            f"copied: {error}; give tokenizer_path a folder whose tokenizer.json holds all of it"
+        ) from error
 
 
 def load_tokenizer(source: str, arguments: Mapping[str, Any]) -> Any:
@@ -59,9 +86,10 @@ def load_tokenizer(source: str, arguments: Mapping[str, Any]) -> Any:
     try:
         with quiet_loading():
             tokenizer = AutoTokenizer.from_pretrained(source, **arguments)
-    except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
+    except LOADING_ERRORS as error:
         raise ModelError(
-            f"cannot load the tokenizer {source!r}: {loading_failure(error)}"
+            f"cannot load the tokenizer {named_source(source, arguments)!r}: "
+            f"{loading_failure(error, tokenizer_kwargs=arguments)}"
         ) from error
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         raise ModelError(
@@ -103,15 +131,29 @@ def find_prefix_ids(tokenizer: Any, prefix_token: str | int) -> tuple[int, ...]:
     return (token_id,)
 
 
-def loading_failure(error: Exception) -> str:
-    """Return the part of an error of transformers that says what is wrong."""
+def named_source(source: str, arguments: Mapping[str, Any]) -> str:
+    """Return the file or folder that ``from_pretrained`` reads, for an error message."""
+    return str(Path(source) / arguments["gguf_file"]) if "gguf_file" in arguments else source
+
+
+def loading_failure(error: Exception, **passed: Mapping[str, Any]) -> str:
+    """Return the part of an error of transformers that says what is wrong.
+
+    Args:
+        error: What was raised.
+        **passed: The arguments it was raised for, under the name of the config key they come from.
+    """
     text = " ".join(str(error).split())
     if "trust_remote_code" in text:
         return (
             f"{text[:300]} | The model brings its own code. Read it, and if you trust it set "
             "model_kwargs=dict(trust_remote_code=True)."
         )
-    return f"{type(error).__name__}: {text[:500]}"
+    if isinstance(error, struct.error):
+        return f"the file ends too early: {text[:500]}"
+    unknown = re.search(r"unexpected keyword argument '(\w+)'", text)
+    keys = [key for key, arguments in passed.items() if unknown and unknown[1] in arguments]
+    return f"{type(error).__name__}: {text[:500]}" + (f": check {keys[0]}" if keys else "")
 
 
 @contextmanager

@@ -59,18 +59,38 @@ def test_a_column_that_some_rows_lack_is_null_there(write):
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        (["a", "b", 3], "column 'c' mixes text ({0}, line 1) and numbers ({0}, line 3)"),
-        ([1, True], "column 'c' mixes numbers ({0}, line 1) and true/false ({0}, line 2)"),
         ([[1], {"a": 1}], "column 'c' mixes lists ({0}, line 1) and objects ({0}, line 2)"),
-        ([None, 2, "x"], "column 'c' mixes numbers ({0}, line 2) and text ({0}, line 3)"),
+        ([None, 2, [2]], "column 'c' mixes numbers ({0}, line 2) and lists ({0}, line 3)"),
+        (["a", {"a": 1}], "column 'c' mixes text ({0}, line 1) and objects ({0}, line 2)"),
         ([[1], [2], ["x"], [3]], "{0}, line 3: column 'c' holds ['x'], which does not fit"),
         ([1, 2, 2**70], "{0}, line 3: column 'c' holds 1180591620717411303424, which does not"),
-        (["a", "\ud83d"], "{0}, line 2: column 'c' holds '\\ud83d', which does not fit"),
+        (["\ud83d", "a"], "{0}, line 1: column 'c' holds half of a surrogate pair, '\\ud83d'"),
+        ([1, "a\udc00b"], "{0}, line 2: column 'c' holds half of a surrogate pair, '\\udc00'"),
+        ([["a"], ["\ud83d"]], "{0}, line 2: column 'c' holds half of a surrogate pair"),
     ],
 )
 def test_mixed_types_name_column_and_rows(write, message, values, says):
     path = write("a.jsonl", "".join(json.dumps({"c": v}) + "\n" for v in values))
     assert says.format(path) in message(DataError, JsonlDataset, path=path)
+
+
+@pytest.mark.parametrize(
+    ("values", "texts", "says"),
+    [
+        ([5, "x"], ["5", "x"], "mixes numbers ({0}, line 1) and text ({0}, line 2)"),
+        (["a", "b", 2.5], ["a", "b", "2.5"], "mixes text ({0}, line 1) and numbers ({0}, line 3)"),
+        ([1, True], ["1", "true"], "mixes numbers ({0}, line 1) and true/false ({0}, line 2)"),
+        ([None, 2**70, "答"], [None, str(2**70), "答"], "mixes numbers ({0}, line 2) and text"),
+    ],
+)
+def test_a_mix_of_numbers_and_text_is_text_and_said_once(write, caplog, values, texts, says):
+    path = write("a.jsonl", lines({"q": "x", "c": v} for v in values))
+    data = JsonlDataset(path=path, reader_cfg={"input_columns": ["q"]})
+    assert data.test["c"][:] == texts
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert says.format(path) in record.message
+    assert record.message.endswith(": all its values are read as text")
 
 
 def test_whole_numbers_and_fractions_are_no_mix(write):

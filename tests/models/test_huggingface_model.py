@@ -8,10 +8,12 @@ import torch
 from support.reference import close, span_nll
 from support.tiny import tiny_model
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from opencompass_ext.errors import ConfigError, ModelError
 from opencompass_ext.models import HuggingFaceBaseModel
+from opencompass_ext.models.sources import check_source, source_identity
+from opencompass_ext.models.tokenizer import text_side_of
 from opencompass_ext.records import LabelledText
 
 SPECIAL = ["<pad>", "<bos>", "<eos>"]
@@ -225,16 +227,121 @@ def test_a_missing_model_is_said_at_once(path):
         HuggingFaceBaseModel(path=path)
 
 
-def test_a_folder_that_holds_no_model_is_said(tmp_path):
-    with pytest.raises(ModelError, match="cannot load the model"):
+@pytest.mark.parametrize(
+    ("key", "what", "advice"),
+    [
+        ("path", "model", "a folder with config.json and weights"),
+        ("tokenizer_path", "tokenizer", "a folder with tokenizer.json"),
+        ("peft_path", "adapter", "a folder with adapter_config.json"),
+    ],
+)
+def test_a_missing_place_is_named_by_its_key(key, what, advice):
+    with pytest.raises(ModelError) as caught:
+        check_source("/nowhere/at/all", key)
+    assert str(caught.value).startswith(f"{key}: there is no {what} at '/nowhere/at/all'")
+    assert f"give {advice}" in str(caught.value)
+    with pytest.raises(ModelError, match=f"^{key} is empty$"):
+        check_source("", key)
+
+
+def test_an_empty_path_is_refused_at_once():
+    with pytest.raises(ModelError, match=r"^path is empty$"):
+        HuggingFaceBaseModel(path="")
+
+
+def test_a_folder_without_a_config_says_so_and_offers_its_gguf_file(tmp_path):
+    with pytest.raises(ModelError, match=r"cannot load the model .* has no config\.json") as caught:
         HuggingFaceBaseModel(path=str(tmp_path)).score_all([EVERYTHING])
+    assert "GGUF" not in str(caught.value)
+    (tmp_path / "a.gguf").touch()
+    with pytest.raises(ModelError, match=r"one of its GGUF files, such as '.*a\.gguf'"):
+        HuggingFaceBaseModel(path=str(tmp_path)).score_all([EVERYTHING])
+
+
+@pytest.mark.parametrize("keep", [slice(0, 0), slice(0, 5), slice(0, -9), slice(9, None)])
+def test_damaged_weights_are_named_with_what_to_do(folder, tmp_path, keep):
+    path = tmp_path / "model"
+    shutil.copytree(folder, path)
+    weights = path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[keep])
+    with pytest.raises(ModelError, match="download or copy it again") as caught:
+        HuggingFaceBaseModel(path=str(path)).score_all([EVERYTHING])
+    assert f"{str(weights)!r}: the file is damaged" in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"junk" * 9, b"GGUF\3\0\0\0cut off."])
+def test_a_bad_gguf_file_is_named_not_its_folder(tmp_path, content):
+    file = tmp_path / "bad.gguf"
+    file.write_bytes(content)
+    with pytest.raises(ModelError) as caught:
+        HuggingFaceBaseModel(path=str(file)).score_all([EVERYTHING])
+    assert str(caught.value).startswith(f"cannot load the model {str(file)!r}: ")
+
+
+def test_an_argument_the_model_does_not_know_names_the_key(folder):
+    model = HuggingFaceBaseModel(path=str(folder), model_kwargs=dict(foo=1))
+    with pytest.raises(ModelError, match=r"unexpected keyword argument 'foo': check model_kwargs$"):
+        model.score_all([EVERYTHING])
+
+
+@pytest.mark.parametrize("token_id", [99999, 300])
+def test_a_prefix_outside_the_vocabulary_is_refused(folder, token_id):
+    model = HuggingFaceBaseModel(path=str(folder), prefix_token=token_id)
+    message = f"^prefix_token {token_id}: the vocabulary has 300 tokens$"
+    with pytest.raises(ModelError, match=message):
+        model.score_all([EVERYTHING])
+
+
+def test_the_last_token_of_the_vocabulary_can_stand_before_a_text(folder):
+    model = HuggingFaceBaseModel(path=str(folder), prefix_token=299)
+    assert model.score_all([EVERYTHING])[0].spans["label"].unscored_tokens == 0
+
+
+def test_a_tokenizer_that_splits_special_tokens_is_refused(folder):
+    model = HuggingFaceBaseModel(path=str(folder), tokenizer_kwargs=dict(split_special_tokens=True))
+    with pytest.raises(ModelError, match="split_special_tokens=True, which this scorer does not"):
+        model.score_all([EVERYTHING])
+
+
+def test_a_tokenizer_that_cannot_be_copied_is_named(folder):
+    class Whole:
+        def pre_tokenize(self, text):
+            """Leave the text in one piece."""
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(Whole())
+    with pytest.raises(ModelError, match="cannot be copied: Custom PreTokenizer") as caught:
+        text_side_of(tokenizer, prefix_token="none", max_seq_len=None)
+    assert repr(str(folder)) in str(caught.value)
 
 
 def test_a_hub_id_without_network_says_what_to_do(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match=r"cannot be had from the hub.*embedded:"):
+    with pytest.raises(ModelError, match=r"cannot be had from the hub.*\w; give.*embedded:"):
         HuggingFaceBaseModel(path="no-such-org/no-such-model").identity()
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_the_hub_is_asked_once_for_each_revision(monkeypatch, reachable):
+    asked = []
+
+    def download(repository, file, revision):
+        asked.append(revision)
+        if not reachable:
+            raise OSError("no network.")
+        return f"/cache/commit-of-{revision}/{file}"
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    for revision in ("a", "b", "a", "b"):
+        name = f"org/reachable-{reachable}"
+        if reachable:
+            identity = source_identity(name, {"revision": revision})
+            assert identity == {"hub": name, "revision": f"commit-of-{revision}"}
+        else:
+            with pytest.raises(ModelError, match="the hub: no network; give"):
+                source_identity(name, {"revision": revision})
+    assert asked == ["a", "b"]
 
 
 @pytest.mark.parametrize(

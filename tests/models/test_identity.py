@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from opencompass_ext.models.identity import folder_fingerprint
+from opencompass_ext.models.identity import file_fingerprint, folder_fingerprint
+from opencompass_ext.models.sources import source_identity
 
 
 @pytest.fixture
@@ -50,3 +51,33 @@ def test_what_decides_no_score_does_not_count(folder):
     (folder / "README.md").write_text("about it")
     (folder / "generation_config.json").write_text("{}")
     assert folder_fingerprint(folder) == before
+
+
+def test_a_single_file_counts_without_its_name_and_other_weights(tmp_path):
+    file = tmp_path / "q4.gguf"
+    file.write_bytes(bytes(10_000))
+    before = source_identity(str(file), {})
+    (tmp_path / "q8.gguf").write_bytes(b"another")
+    (tmp_path / "README.md").write_text("about them")
+    assert source_identity(str(file), {}) == before
+    assert source_identity(str(shutil.copy(file, tmp_path / "copy.gguf")), {}) == before
+    file.write_bytes(bytes(9_999) + b"x")
+    assert source_identity(str(file), {}) != before
+
+
+def test_a_tokenizer_beside_a_single_file_counts_as_it_is_used_instead_of_its_own(tmp_path):
+    file = tmp_path / "q4.gguf"
+    file.write_bytes(bytes(10_000))
+    seen = [source_identity(str(file), {})]
+    for content in ("{}", "{ }"):
+        (tmp_path / "tokenizer.json").write_text(content)
+        seen.append(source_identity(str(file), {}))
+    assert seen[0] != seen[1] != seen[2] != seen[0]
+
+
+def test_a_small_file_counts_to_the_last_byte(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text("{}")
+    before = file_fingerprint(file)
+    file.write_text("{ }")
+    assert file_fingerprint(file) != before

@@ -223,7 +223,7 @@ class SpanScorer:
                     waiting[row].discard(piece)
                     if not waiting[row]:
                         scored = self._finish(chunk.texts[row - chunk.first_row], scores)
-                        if _is_finite(scored):
+                        if _is_finite(scored) or len(chunk.texts) == 1:
                             ready[row] = scored
                         else:
                             not_finite.append(row)

@@ -86,7 +86,7 @@ class OpenAICompletionsModel(SpanScoringModel):
                 "key_env must be the name of an environment variable that holds the key, such as "
                 "'OPENAI_API_KEY', never the key itself"
             )
-        check_source(tokenizer_path)
+        check_source(tokenizer_path, "tokenizer_path")
         self.path = path
         self.tokenizer_path = tokenizer_path
         self.base_url = _checked_base_url(base_url)

@@ -77,8 +77,9 @@ class HuggingFaceBaseModel(SpanScoringModel):
         self.stop_words = list(stop_words or [])
         self.max_batch_tokens = max_batch_tokens
         self.reuse_prefix = reuse_prefix
-        for place in (path, tokenizer_path, peft_path):
-            check_source(place)
+        check_source(path, "path")
+        check_source(tokenizer_path, "tokenizer_path")
+        check_source(peft_path, "peft_path")
 
     def identity(self) -> Mapping[str, Any]:
         """Return all that decides the scores. Batch sizes and prefix reuse do not."""
@@ -139,7 +140,7 @@ class HuggingFaceBaseModel(SpanScoringModel):
             tokenizer_path=self.tokenizer_path and local_source(self.tokenizer_path),
             model_kwargs=self.model_kwargs,
             tokenizer_kwargs=self.tokenizer_kwargs,
-            peft_path=self.peft_path,
+            peft_path=self.peft_path and local_source(self.peft_path),
             peft_kwargs=self.peft_kwargs,
             prefix_token=self.prefix_token,
             max_seq_len=self.max_seq_len,

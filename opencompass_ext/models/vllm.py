@@ -68,8 +68,8 @@ class VLLMModel(SpanScoringModel):
     ) -> None:
         super().__init__(**text_options)
         check_positive(batch_prompts=batch_prompts)
-        for place in (path, tokenizer_path):
-            check_source(place)
+        check_source(path, "path")
+        check_source(tokenizer_path, "tokenizer_path")
         self.path = path
         self.model_kwargs = dict(model_kwargs or {})
         self.tokenizer_path = tokenizer_path

@@ -346,7 +346,7 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(make, monkey
 
 
 def test_a_tokenizer_that_is_not_there(make, tmp_path):
-    with pytest.raises(ModelError, match="there is no model at"):
+    with pytest.raises(ModelError, match="tokenizer_path: there is no tokenizer at"):
         make(tokenizer_path=str(tmp_path / "none"))
 
 

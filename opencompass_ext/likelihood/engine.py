@@ -82,8 +82,9 @@ class _Requests(NamedTuple):
 _TOKENS_PER_EXTRA_PASS = {"cpu": 96, "cuda": 2048}
 # What CPU caches still hold the activations of, and what keeps a GPU busy without filling it up.
 _BATCH_TOKENS = {"cpu": 512, "cuda": 16384}
-# float32 logits and their log-softmax, of a chunk of positions.
-_HEAD_BYTES = {"cpu": 64 * 2**20, "cuda": 1024 * 2**20}
+# float32 logits and their log-softmax, of a chunk of positions. Each below 32 MiB on a CPU: glibc
+# fetches larger blocks from the system every time, which has to clear them.
+_HEAD_BYTES = {"cpu": 48 * 2**20, "cuda": 1024 * 2**20}
 # With fewer rows than this a matrix product reads its weights faster than it can use them.
 _MIN_HEAD_POSITIONS = 128
 

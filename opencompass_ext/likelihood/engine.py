@@ -29,6 +29,7 @@ from opencompass_ext.likelihood.forward import (
 from opencompass_ext.likelihood.pieces import Piece, ScoredTargets
 from opencompass_ext.likelihood.prefix import PrefixNode, prefix_tree, shared_lengths
 from opencompass_ext.likelihood.probe import Traits, expand_cache
+from opencompass_ext.likelihood.requests import collect, list_requests
 from opencompass_ext.likelihood.spans import IntArray
 
 logger = logging.getLogger(__name__)
@@ -60,22 +61,6 @@ class _Visit(NamedTuple):
     node: PrefixNode
     cache: Any
     owns_cache: bool
-
-
-class _Requests(NamedTuple):
-    """Tokens to score in one batch, as columns of equal length.
-
-    Attributes:
-        pieces, slots: Which target of which piece the score is for.
-        rows, positions: The output position of the batch that predicts the token.
-        token_ids: The token.
-    """
-
-    pieces: IntArray
-    slots: IntArray
-    rows: IntArray
-    positions: IntArray
-    token_ids: IntArray
 
 
 # A shared beginning costs two forward passes more: its own, and that of its rows apart from others.
@@ -213,7 +198,7 @@ class Engine:
             The scores and the cache afterwards; None and None when memory has run out.
         """
         below = sorted(node.rows_below())
-        requests = _requests(pieces, below, read=node.start, scored=node.start, end=node.end)
+        requests = list_requests(pieces, below, read=node.start, scored=node.start, end=node.end)
         # Rows below share most of these tokens: score each (position, token) once.
         base = int(requests.token_ids.max(initial=0)) + 1
         distinct, answers = np.unique(
@@ -233,7 +218,7 @@ class Engine:
                 len(below),
             )
         else:
-            return _collect(requests, scores, answers), new_cache
+            return collect(requests, scores, answers), new_cache
         _free_memory()
         return None, None
 
@@ -308,13 +293,13 @@ class Engine:
             ids[row, : lengths[row]] = own
             # Padded with a token of its own: what another token does to the model is not its fault.
             ids[row, lengths[row] :] = own[-1]
-        requests = _requests(
+        requests = list_requests(
             pieces, batch, read=prefix, scored=prefix if scored is None else scored, end=None
         )
         own_cache = None if cache is None else expand_cache(cache, rows=len(batch))
         targets = np.stack([requests.rows, requests.positions, requests.token_ids])
         scores, _ = self._forward_batch(ids, targets, cache=own_cache, lengths=lengths)
-        return _collect(requests, scores, np.arange(len(requests.pieces)))
+        return collect(requests, scores, np.arange(len(requests.pieces)))
 
     def _forward_batch(
         self,
@@ -361,65 +346,6 @@ def _make_limits(
         tokens = min(tokens, 8 * head_positions)
     rows = 1 if traits.one_row else options.max_batch_rows
     return BatchLimits(tokens=tokens, cache_tokens=16 * tokens, rows=rows)
-
-
-def _requests(
-    pieces: Sequence[Piece], batch: Sequence[int], *, read: int, scored: int, end: int | None
-) -> _Requests:
-    """List the targets that positions ``[scored, end)`` of the pieces predict.
-
-    Args:
-        pieces: All pieces.
-        batch: Those of the batch, in the order of its rows.
-        read: Tokens of each piece that are in the cache: where output positions count from.
-        scored: Positions before this one have been seen to.
-        end: Positions from here on are seen to later; None for no end.
-    """
-    columns: list[IntArray] = []
-    for row, index in enumerate(batch):
-        piece = pieces[index]
-        first = int(np.searchsorted(piece.targets, scored + 1))
-        last = len(piece.targets) if end is None else int(np.searchsorted(piece.targets, end + 1))
-        targets = piece.targets[first:last]
-        slots = np.arange(first, last)
-        same = np.ones_like(slots)
-        columns.append(
-            np.stack([index * same, slots, row * same, targets - 1 - read, piece.ids[targets]])
-        )
-    return _Requests(*np.concatenate(columns, axis=1))
-
-
-def _collect(
-    requests: _Requests, scores: TokenScores, answers: IntArray
-) -> Iterator[ScoredTargets]:
-    """Let scores travel from the device while it works on, and hand them over when asked.
-
-    Args:
-        requests: What was asked.
-        scores: What was answered; several requests may share an answer.
-        answers: Index in ``scores`` of each request's answer.
-    """
-    columns = [c if c is None else c.to("cpu", non_blocking=True) for c in scores]
-    arrival = None
-    if scores.nll.is_cuda:
-        # Waits for these copies alone, not for the batches launched after them.
-        arrival = torch.cuda.current_stream(scores.nll.device).record_event()
-
-    def deliver() -> Iterator[ScoredTargets]:
-        if arrival is not None:
-            arrival.synchronize()
-        nll, rank, top_ids, top_nll = (c if c is None else c.numpy()[answers] for c in columns)
-        assert nll is not None
-        yield ScoredTargets(
-            pieces=requests.pieces,
-            slots=requests.slots,
-            nll=nll.astype(np.float64),
-            rank=rank,
-            top_ids=top_ids,
-            top_nll=None if top_nll is None else top_nll.astype(np.float64),
-        )
-
-    return deliver()
 
 
 def _free_memory() -> None:

@@ -10,9 +10,11 @@ from opencompass_ext.errors import ConfigError
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import RUNNERS
 from opencompass_ext.runners.base import BaseRunner
-from opencompass_ext.runners.devices import visible_devices
+from opencompass_ext.runners.devices import visible_devices, worker_environment
 from opencompass_ext.runners.schedule import Schedule
 from opencompass_ext.runners.slots import DeviceSlots
+from opencompass_ext.runners.worker_process import WorkerProcess
+from opencompass_ext.runners.workplace import Worker
 from opencompass_ext.tasks.base import task_class
 
 if TYPE_CHECKING:
@@ -81,11 +83,41 @@ class LocalRunner(BaseRunner):
         return Schedule(
             pairs,
             progress,
-            slots=DeviceSlots(devices, self.max_workers_per_gpu),
+            workplace=ThisMachine(
+                DeviceSlots(devices, self.max_workers_per_gpu),
+                concurrent_workers=min(self.max_num_workers, len(pairs)),
+            ),
             max_num_workers=self.max_num_workers,
             retry=self.retry,
             fail_fast=fail_fast,
         ).run()
+
+
+class ThisMachine:
+    """Starts worker processes here; a ``Workplace``.
+
+    Args:
+        slots: The GPUs.
+        concurrent_workers: How many workers share the CPU cores.
+    """
+
+    def __init__(self, slots: DeviceSlots, concurrent_workers: int) -> None:
+        self._slots = slots
+        self._concurrent_workers = concurrent_workers
+        self._devices: dict[Worker, tuple[str, ...]] = {}
+
+    def hire(self, group: str, first: TaskSpec, log: str) -> Worker | None:
+        """Start a worker that sees GPUs of its own alone, or return None while too few are free."""
+        devices = self._slots.take(task_class(first.type).num_gpus(first))
+        if devices is None:
+            return None
+        worker = WorkerProcess(worker_environment(devices, self._concurrent_workers), log)
+        self._devices[worker] = devices
+        return worker
+
+    def release(self, worker: Worker) -> None:
+        """Free the GPUs of a worker that has ended."""
+        self._slots.give_back(self._devices.pop(worker))
 
 
 def _num_procs(pair: TaskSpec) -> int:

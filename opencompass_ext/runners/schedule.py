@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING
 
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.runners.base import log_path
-from opencompass_ext.runners.devices import worker_environment
-from opencompass_ext.runners.slots import DeviceSlots
-from opencompass_ext.runners.worker_process import WorkerProcess
+from opencompass_ext.runners.workplace import Worker, Workplace
 from opencompass_ext.tasks.base import task_class
-from opencompass_ext.tasks.protocol import Assignment, Done, Event, Failed, Progressed, Said
+from opencompass_ext.tasks.protocol import Assignment, Begun, Done, Event, Failed, Progressed, Said
 
 if TYPE_CHECKING:
     from opencompass_ext.progress import Progress
@@ -45,21 +43,20 @@ class _Pair:
 
 @dataclass(slots=True, eq=False)
 class _Member:
-    """A worker, what it is doing, and the places it holds."""
+    """A worker and what it is doing."""
 
-    process: WorkerProcess
+    worker: Worker
     group: str
-    devices: tuple[str, ...]
     pair: _Pair | None = None
 
 
 class Schedule:
-    """The course of one ``run`` of a ``LocalRunner``.
+    """The course of one ``run`` of a runner.
 
     Args:
         pairs: Tasks of one model and one dataset each.
         progress: Told what happens.
-        slots: The GPUs.
+        workplace: Where workers come from.
         max_num_workers: Workers at the same time.
         retry: How many more times a pair is tried after its worker died or failed unexpectedly.
         fail_fast: Start nothing more after a failure.
@@ -70,14 +67,14 @@ class Schedule:
         pairs: Sequence[TaskSpec],
         progress: Progress,
         *,
-        slots: DeviceSlots,
+        workplace: Workplace,
         max_num_workers: int,
         retry: int,
         fail_fast: bool,
     ) -> None:
         self._pairs = [_Pair(spec, log_path(spec), tries_left=1 + retry) for spec in pairs]
         self._progress = progress
-        self._slots = slots
+        self._workplace = workplace
         self._max_num_workers = max_num_workers
         self._fail_fast = fail_fast
         # Group -> pairs that no worker has yet; workers of a group can do any of its pairs.
@@ -104,7 +101,7 @@ class Schedule:
         finally:
             self._kill_all()
             for member in self._members:
-                member.process.close()
+                member.worker.close()
             self._selector.close()
         unfinished = "interrupted" if interrupts else "skipped"
         return [pair.outcome or TaskOutcome(pair.spec, unfinished) for pair in self._pairs]
@@ -115,41 +112,38 @@ class Schedule:
     # Starting.
 
     def _launch(self) -> None:
-        """Start workers while there is work, room and GPUs for one more."""
+        """Start workers while there is work and room for one more."""
         while not self._is_closed and len(self._members) < self._max_num_workers:
             member = self._next_member()
             if member is None:
                 return
             self._members.append(member)
-            self._selector.register(member.process.events, selectors.EVENT_READ, member)
+            self._selector.register(member.worker.events, selectors.EVENT_READ, member)
             self._assign(member)
 
     def _next_member(self) -> _Member | None:
-        """Start a worker for the group with fewest workers whose GPUs are free, or return None."""
+        """Start a worker for the group with fewest workers that there is room for, if any."""
         crew = {group: 0 for group, waiting in self._waiting.items() if waiting}
         for member in self._members:
             if member.group in crew:
                 crew[member.group] += 1
         for group in sorted(crew, key=lambda g: crew[g]):
             first = self._waiting[group][0]
-            devices = self._slots.take(task_class(first.spec.type).num_gpus(first.spec))
-            if devices is not None:
-                concurrent = min(self._max_num_workers, len(self._pairs))
-                environment = worker_environment(devices, concurrent)
-                return _Member(WorkerProcess(environment, first.log), group, devices)
+            worker = self._workplace.hire(group, first.spec, first.log)
+            if worker is not None:
+                return _Member(worker, group)
         return None
 
     def _assign(self, member: _Member) -> None:
         """Give a worker the next pair of its group, or let it end."""
         waiting = self._waiting[member.group]
         if self._is_closed or not waiting:
-            member.process.dismiss()
+            member.worker.dismiss()
             return
         member.pair = waiting.popleft()
         member.pair.tries_left -= 1
         member.pair.started_at = time.monotonic()
-        self._progress.started(member.pair.spec)
-        member.process.assign(Assignment(member.pair.spec, member.pair.log))
+        member.worker.assign(Assignment(member.pair.spec, member.pair.log))
 
     # Listening.
 
@@ -157,12 +151,12 @@ class Schedule:
         """Wait for a moment and deal with what the workers say, and with those that have ended."""
         for key, _ in self._selector.select(timeout=_SECONDS_BETWEEN_LOOKS):
             self._hear(key.data)
-        for member in [m for m in self._members if m.process.has_ended()]:
+        for member in [m for m in self._members if m.worker.has_ended()]:
             self._hear(member)
             self._bury(member)
 
     def _hear(self, member: _Member) -> None:
-        for event in member.process.read_events():
+        for event in member.worker.read_events():
             self._handle(member, event)
 
     def _handle(self, member: _Member, event: Event) -> None:
@@ -172,6 +166,9 @@ class Schedule:
             return
         assert pair is not None, f"{event} from an idle worker"
         match event:
+            case Begun():
+                pair.started_at = time.monotonic()
+                self._progress.started(pair.spec)
             case Progressed(rows_done, rows_total, tokens_done):
                 self._progress.advanced(pair.spec, rows_done, rows_total, tokens_done)
             case Done(status):
@@ -187,16 +184,16 @@ class Schedule:
     def _bury(self, member: _Member) -> None:
         """Free what a worker that has ended held, and see to the pair it leaves behind."""
         self._members.remove(member)
-        self._selector.unregister(member.process.events)
-        member.process.close()
-        self._slots.give_back(member.devices)
+        self._selector.unregister(member.worker.events)
+        member.worker.close()
+        self._workplace.release(member.worker)
         pair = member.pair
         if pair is None:
             return
         if self._is_stopping:
             self._close(pair, "interrupted", "interrupted")
         else:
-            self._failed(pair, member.group, member.process.last_words(pair.log), may_retry=True)
+            self._failed(pair, member.group, member.worker.last_words(pair.log), may_retry=True)
 
     # Ending.
 
@@ -217,11 +214,11 @@ class Schedule:
         logger.warning("stopping: workers finish the rows in hand; Ctrl-C again kills them")
         self._is_closed = self._is_stopping = True
         for member in self._members:
-            member.process.dismiss()
+            member.worker.dismiss()
 
     def _kill_all(self) -> None:
         for member in self._members:
-            member.process.kill()
+            member.worker.kill()
 
 
 @contextmanager

@@ -37,6 +37,11 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """The task has begun: from here on its time counts. The first event of every assignment."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progressed:
     """Rows are safe on disk. ``tokens_done`` counts from the start of the task."""
 
@@ -79,8 +84,10 @@ class Said:
     text: str
 
 
-Event = Progressed | Done | Failed | Said
-_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Progressed, Done, Failed, Said)}
+Event = Begun | Progressed | Done | Failed | Said
+_KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind for kind in (Begun, Progressed, Done, Failed, Said)
+}
 
 
 def event_to_line(event: Event) -> bytes:

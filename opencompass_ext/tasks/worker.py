@@ -27,6 +27,7 @@ from opencompass_ext.tasks.base import ModelCache, task_class
 from opencompass_ext.tasks.protocol import (
     EXIT_INTERRUPTED,
     Assignment,
+    Begun,
     Done,
     Event,
     Failed,
@@ -88,6 +89,7 @@ class Worker:
     def _do(self, assignment: Assignment, models: ModelCache) -> Event:
         spec = assignment.spec
         start = time.monotonic()
+        self._send(Begun())
         try:
             _redirect_output(Path(assignment.log))
             logger.info("%s started in process %d", spec.name, os.getpid())

@@ -4,6 +4,7 @@ from opencompass_ext.errors import DataError
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.tasks.protocol import (
     Assignment,
+    Begun,
     Done,
     Failed,
     Progressed,
@@ -17,6 +18,7 @@ from opencompass_ext.tasks.protocol import (
 @pytest.mark.parametrize(
     "event",
     [
+        Begun(),
         Progressed(1, 2, 3),
         Done("reused"),
         Said(30, "a licence"),

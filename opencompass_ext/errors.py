@@ -6,6 +6,7 @@ what to do. Anything else that is raised is a bug and keeps its traceback.
     OpenCompassExtError
     ├── ConfigError              a config, a flag or a name in them        exit code 2
     ├── DataError                a data file, or a row of it               the task fails, 1
+    │   └── TextError            a text no model can read, or too long     the task fails, 1
     ├── ModelError               weights, tokenizer, device                the task fails, 1
     ├── MissingDependencyError   an optional package is not installed      the task fails, 1
     ├── PredictionsError         a predictions file that cannot be used    the task fails, 1
@@ -25,6 +26,24 @@ class ConfigError(OpenCompassExtError):
 
 class DataError(OpenCompassExtError):
     """A data file, or one row of it, is not what the dataset expects."""
+
+
+class TextError(DataError):
+    """One of many texts cannot be scored.
+
+    Attributes:
+        index: Which of the texts.
+        problem: What is wrong with it.
+
+    Example:
+        >>> print(TextError(3, "it is too long"))
+        row 3: it is too long
+    """
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(f"row {index}: {problem}")
+        self.index = index
+        self.problem = problem
 
 
 class ModelError(OpenCompassExtError):

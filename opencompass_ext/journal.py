@@ -5,7 +5,8 @@ One line per row, only ever appended, on disk before the next batch starts::
     {"i": 17, "key": "9f2c...", "row": {"ppl": 1.9, ...}}
 
 ``key`` is a hash of the row's content and of what scored it. A row is used again only if it is
-still the key of row ``i``.
+still the key of row ``i``. A row whose fields come one after another is kept piece by piece: its
+lines say ``"part"`` in place of ``"row"`` until one with the whole row follows.
 """
 
 from __future__ import annotations
@@ -15,13 +16,32 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from opencompass_ext.outputs import sync_folder, to_json, writing
 
 logger = logging.getLogger(__name__)
 
 Row = dict[str, Any]
+
+
+class JournalRows(NamedTuple):
+    """What a journal holds, by index of the row.
+
+    Attributes:
+        whole: Finished rows.
+        parts: Of the other rows, the fields that are there.
+    """
+
+    whole: dict[int, Row]
+    parts: dict[int, Row]
+
+
+class _Entry(NamedTuple):
+    i: int
+    key: str
+    row: Row
+    is_whole: bool
 
 
 class Journal:
@@ -38,9 +58,9 @@ class Journal:
         self._descriptor: int | None = None
         self._end = 0  # bytes up to the end of the last whole line
 
-    def read(self) -> dict[int, Row]:
-        """Return the rows whose key still holds, by index; log what had to be left out."""
-        rows: dict[int, Row] = {}
+    def read(self) -> JournalRows:
+        """Return the rows whose key still holds; log what had to be left out."""
+        rows = JournalRows({}, {})
         if not self.path.exists():
             return rows
         damaged: list[int] = []
@@ -56,11 +76,14 @@ class Journal:
                 if entry is None:
                     damaged.append(number)
                     continue
-                i, key, row = entry
-                if 0 <= i < len(self._row_keys) and self._row_keys[i] == key:
-                    rows[i] = row
-                else:
+                i = entry.i
+                if not (0 <= i < len(self._row_keys) and self._row_keys[i] == entry.key):
                     foreign += 1
+                elif entry.is_whole:
+                    rows.whole[i] = entry.row
+                    rows.parts.pop(i, None)
+                elif i not in rows.whole:
+                    rows.parts.setdefault(i, {}).update(entry.row)
         if damaged:
             logger.warning(
                 "%s: %d damaged lines dropped, the first is line %d; their rows are done again",
@@ -76,16 +99,22 @@ class Journal:
             )
         return rows
 
-    def append(self, rows: Mapping[int, Row]) -> None:
+    def append(self, rows: Mapping[int, Row], parts: Mapping[int, Row] | None = None) -> None:
         """Put rows on disk: one write, flushed to the device before this returns.
 
         Whoever appends must hold the lock of the predictions file.
+
+        Args:
+            rows: Finished rows by index.
+            parts: Further fields of rows that are not finished.
 
         Raises:
             OutputError: They cannot be written; the journal is as it was before.
             ValueError: An index is outside the dataset, or a row holds NaN or an infinite number.
         """
-        content = b"".join(self._line(i, row) for i, row in rows.items())
+        lines = [self._line(i, "row", row) for i, row in rows.items()]
+        lines += [self._line(i, "part", part) for i, part in (parts or {}).items()]
+        content = b"".join(lines)
         with writing(self.path, "finished rows are kept"):
             descriptor = self._open()
             try:
@@ -117,23 +146,24 @@ class Journal:
             sync_folder(self.path.parent)
         return self._descriptor
 
-    def _line(self, i: int, row: Row) -> bytes:
+    def _line(self, i: int, field: str, row: Row) -> bytes:
         if not 0 <= i < len(self._row_keys):
             raise ValueError(f"row {i} is outside the {len(self._row_keys)} rows of the dataset")
         try:
-            return to_json({"i": int(i), "key": self._row_keys[i], "row": row}) + b"\n"
+            return to_json({"i": int(i), "key": self._row_keys[i], field: row}) + b"\n"
         except ValueError as error:
             raise ValueError(f"row {i}: {error}; write null and a reason instead") from error
 
 
-def _parse(line: bytes) -> tuple[int, str, Row] | None:
+def _parse(line: bytes) -> _Entry | None:
     try:
         entry = json.loads(line)
-        i, key, row = entry["i"], entry["key"], entry["row"]
+        is_whole = "row" in entry
+        i, key, row = entry["i"], entry["key"], entry["row" if is_whole else "part"]
     except (ValueError, KeyError, TypeError):
         return None
     is_right = isinstance(i, int) and isinstance(key, str) and isinstance(row, dict)
-    return (i, key, row) if is_right else None
+    return _Entry(i, key, row, is_whole) if is_right else None
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -69,6 +69,7 @@ class PredictionsFile:
         self._lock: FileLock | None = None
         # A complete file is parsed only when somebody asks for its rows.
         self._rows: dict[int, Row] | None = None
+        self._parts: dict[int, Row] = {}
         self._load()
 
     @property
@@ -79,12 +80,21 @@ class PredictionsFile:
         return self._rows
 
     @property
+    def parts(self) -> Mapping[int, Row]:
+        """Of rows that are not finished, the fields that are there, by index."""
+        return self._parts
+
+    @property
     def is_complete(self) -> bool:
         """Whether the final file holds exactly the rows that the keys ask for."""
         return self._is_complete
 
-    def append(self, rows: Mapping[int, Row]) -> None:
-        """Put finished rows on disk; when this returns they survive a kill and a power cut.
+    def append(self, rows: Mapping[int, Row], parts: Mapping[int, Row] | None = None) -> None:
+        """Put rows on disk; when this returns they survive a kill and a power cut.
+
+        Args:
+            rows: Finished rows by index.
+            parts: Further fields of rows that are not finished, each with the fields that are new.
 
         Raises:
             OutputError: They cannot be written; the rows of earlier calls are kept.
@@ -92,8 +102,12 @@ class PredictionsFile:
             ValueError: An index is outside the dataset, or a row holds NaN or an infinite number.
         """
         self._acquire()
-        self._journal.append(rows)
+        self._journal.append(rows, parts)
         self.rows.update(rows)
+        for i in rows:
+            self._parts.pop(i, None)
+        for i, part in (parts or {}).items():
+            self._parts.setdefault(i, {}).update(part)
 
     def finish(self, provenance: Mapping[str, Any]) -> None:
         """Write the final file in row order and its provenance, and remove the journal.
@@ -159,14 +173,16 @@ class PredictionsFile:
         self._journal = Journal(journal_path(self.path), self.row_keys)
         self._only_in_final: dict[int, Row] = {}
         self._rows = None
+        self._parts = {}
         old_keys = self._keys_of_final_file()
         self._is_complete = old_keys == self.row_keys
         if self._is_complete:
             return
         final = self._final_rows_still_right(old_keys) if old_keys is not None else {}
         journal = self._journal.read()
-        self._only_in_final = {i: row for i, row in final.items() if i not in journal}
-        self._rows = {**final, **journal}
+        self._only_in_final = {i: row for i, row in final.items() if i not in journal.whole}
+        self._rows = {**final, **journal.whole}
+        self._parts = {i: part for i, part in journal.parts.items() if i not in self._rows}
 
     def _keys_of_final_file(self) -> list[str] | None:
         """Return the row keys of the final file if this program wrote both, as they stand."""

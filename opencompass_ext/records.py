@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from opencompass_ext.errors import DataError
 
 Span = tuple[int, int]
+Message = Mapping[str, str]
+"""One turn of a chat: ``{"role": "user", "content": "..."}``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +28,26 @@ class LabelledText:
         text: The whole text the model reads.
         spans: Name -> half-open ``[start, end)`` ranges in characters of ``text``. Ranges may touch
             or overlap: within one name a token counts once.
+        cuts: Offsets, ascending, at which the text is cut for the tokenizer: what lies between two
+            cuts is tokenised apart and the token ids are joined, so that a part has the same ids
+            whatever stands before it.
 
     Raises:
-        DataError: A range is reversed, lies outside the text, or is not made of integers.
+        DataError: A range is reversed, lies outside the text, or is not made of integers; the same
+            for a cut.
     """
 
     text: str
     spans: Mapping[str, tuple[Span, ...]]
+    cuts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for ranges in self.spans.values():
             for span in ranges:
                 _check_span(span, len(self.text))
+        edges = (0, *self.cuts, len(self.text))
+        for pair in pairwise(edges):
+            _check_span(pair, len(self.text))
 
 
 def _check_span(span: Any, text_length: int) -> None:
@@ -106,6 +117,39 @@ class ScoredText:
     spans: Mapping[str, Likelihood]
     text_tokens: int
     long_text: str = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """What a model is to answer.
+
+    Attributes:
+        prompt: A text to go on with, or the messages of a chat.
+        row: The row of the data set, for a system that answers by the row's id.
+    """
+
+    prompt: str | tuple[Message, ...]
+    row: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedText:
+    """What a model answered.
+
+    Attributes:
+        text: The answer, without stop words and special tokens.
+        input_tokens: Tokens of the prompt as the model read it; None when unknown.
+        output_tokens: Tokens generated, an end-of-text token included; None when unknown.
+        finish_reason: ``"stop"``, or ``"length"`` when the limit of tokens cut the answer; None
+            when unknown.
+        sources: What the system retrieved for the answer, where it says so.
+    """
+
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    finish_reason: str | None = None
+    sources: list[Any] | None = None
 
 
 def likelihood_to_row(likelihood: Likelihood, long_text: str) -> dict[str, Any]:

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.errors import ConfigError, DataError
-from opencompass_ext.inferencers.base import BaseInferencer
+from opencompass_ext.inferencers.scoring import ScoringInferencer
 from opencompass_ext.prompting import Rendered
-from opencompass_ext.records import LabelledText, ScoredText, Span, likelihood_to_row
+from opencompass_ext.records import LabelledText, Span
 from opencompass_ext.registry import INFERENCERS
 
+TEXT_NAME = "text"
 SPAN_NAME = "label"
 
 
 @INFERENCERS.register_module()
-class InferencePPLOnlyInferencer(BaseInferencer):
+class InferencePPLOnlyInferencer(ScoringInferencer):
     """Writes ``ppl``, the summed NLL in nats, and ``token_len`` of the labelled part of each row.
 
     What is labelled is said in one of two ways:
@@ -61,18 +62,24 @@ class InferencePPLOnlyInferencer(BaseInferencer):
         """Return the keyword arguments for the model's ``score_spans``."""
         return {**super().scoring_options(), "token_details": self.token_details}
 
-    def label(self, row: Mapping[str, Any], prompt: Rendered) -> LabelledText:
+    def label(self, row: Mapping[str, Any], prompt: Rendered | None) -> dict[str, LabelledText]:
         """Return the prompt with its labelled ranges."""
+        assert prompt is not None
         if self.labelled_columns is None:
             spans = self._spans_of_label(row, prompt)
         else:
             spans = _spans_of_columns(self.labelled_columns, prompt)
-        return LabelledText(prompt.text, {SPAN_NAME: spans})
+        return {TEXT_NAME: LabelledText(prompt.text, {SPAN_NAME: spans})}
 
-    def to_prediction(self, text: LabelledText, scored: ScoredText) -> dict[str, Any]:
+    def to_prediction(
+        self,
+        row: Mapping[str, Any],
+        texts: Mapping[str, LabelledText],
+        scored: Mapping[str, Mapping[str, Any]],
+    ) -> dict[str, Any]:
         """Return prompt, ``ppl``, ``token_len`` and what was left out, for one row."""
-        row = likelihood_to_row(scored.spans[SPAN_NAME], scored.long_text)
-        return {"origin_prompt": text.text, **row}
+        likelihood = scored[TEXT_NAME]["spans"][SPAN_NAME]
+        return {"origin_prompt": texts[TEXT_NAME].text, **likelihood}
 
     def _spans_of_label(self, row: Mapping[str, Any], prompt: Rendered) -> tuple[Span, ...]:
         """Return the ranges of the label column, moved to where the text column stands."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from opencompass_ext.likelihood.spans import EncodedText, fill_empty_ranges
+from opencompass_ext.records import LabelledText
 
 
 class TextEncoder:
@@ -39,6 +41,42 @@ class TextEncoder:
     def token_text(self, token_id: int) -> str:
         """Return the text of one token, as well as a token alone can be shown."""
         return self._tokenizer.decode([token_id], skip_special_tokens=False)
+
+
+def encode_parts(
+    encode: Callable[[Sequence[str]], list[EncodedText]], texts: Sequence[LabelledText]
+) -> list[EncodedText]:
+    """Tokenise texts, each cut where its ``cuts`` say, and join the parts of each.
+
+    Args:
+        encode: Tokenises plain texts; see ``TextEncoder.encode``.
+        texts: The texts.
+
+    Example:
+        >>> def letters(texts):
+        ...     count = [np.arange(len(text)) for text in texts]
+        ...     return [EncodedText(n, n, n + 1) for n in count]
+        >>> encode_parts(letters, [LabelledText("abcde", {}, cuts=(3,))])[0].ids
+        array([0, 1, 2, 0, 1])
+    """
+    edges = [(0, *labelled.cuts, len(labelled.text)) for labelled in texts]
+    parts = [
+        labelled.text[start:end]
+        for labelled, own in zip(texts, edges, strict=True)
+        for start, end in pairwise(own)
+    ]
+    encoded = iter(encode(parts))
+    return [_join([next(encoded) for _ in own[1:]], own) for own in edges]
+
+
+def _join(parts: Sequence[EncodedText], edges: Sequence[int]) -> EncodedText:
+    if len(parts) == 1:
+        return parts[0]
+    return EncodedText(
+        ids=np.concatenate([part.ids for part in parts]),
+        starts=np.concatenate([p.starts + at for p, at in zip(parts, edges, strict=False)]),
+        ends=np.concatenate([p.ends + at for p, at in zip(parts, edges, strict=False)]),
+    )
 
 
 def _to_arrays(ids: list[int], offsets: list[tuple[int, int]]) -> EncodedText:

@@ -17,7 +17,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from opencompass_ext.errors import DataError
+from opencompass_ext.errors import TextError
+from opencompass_ext.likelihood.encoding import encode_parts
 from opencompass_ext.likelihood.pieces import Piece, Place, ScoredTargets, cut_windows, merge_pieces
 from opencompass_ext.likelihood.spans import EncodedText, IntArray, count_tokens, utf8_length
 from opencompass_ext.records import LabelledText, Likelihood, ScoredText, TokenDetails
@@ -143,7 +144,7 @@ class SpanScorer:
     def _plan(self, texts: Sequence[LabelledText], start: int) -> _PlannedChunk:
         chunk = texts[start : start + CHUNK_ROWS]
         _check_unicode(chunk, start)
-        encoded = self.encoder.encode([labelled.text for labelled in chunk])
+        encoded = encode_parts(self.encoder.encode, chunk)
         planned = []
         pieces: list[Piece] = []
         for row, (labelled, text) in enumerate(zip(chunk, encoded, strict=True), start=start):
@@ -167,9 +168,10 @@ class SpanScorer:
         tokens = len(encoded.ids)
         treatment = "whole" if limit is None or tokens <= limit else self.options.long_text
         if treatment == "error":
-            raise DataError(
-                f"row {row}: the text has {tokens} tokens and the model takes {limit}; set "
-                "long_text='window' to score it in overlapping windows, or 'truncate' to cut it"
+            raise TextError(
+                row,
+                f"the text has {tokens} tokens and the model takes {limit}; set "
+                "long_text='window' to score it in overlapping windows, or 'truncate' to cut it",
             )
         kept = limit if treatment == "truncate" and limit is not None else tokens
         first_scored = 1 if begins_with_prefix else 0
@@ -287,9 +289,10 @@ def _check_unicode(chunk: Sequence[LabelledText], first_row: int) -> None:
         try:
             labelled.text.encode()
         except UnicodeEncodeError as error:
-            raise DataError(
-                f"row {row}: character {error.start} of the text is half of a surrogate pair "
-                f"({labelled.text[error.start]!r}), which no tokenizer can read; mend the data"
+            raise TextError(
+                row,
+                f"character {error.start} of the text is half of a surrogate pair "
+                f"({labelled.text[error.start]!r}), which no tokenizer can read; mend the data",
             ) from error
 
 

@@ -33,6 +33,8 @@ class BaseModel(ABC):
         finished: Collection[int] = (),
         batch_rows: int | None = None,
         token_details: bool = False,
+        prefix_token: str | None = None,
+        long_text: str | None = None,
     ) -> Iterator[dict[int, ScoredText]]:
         """Yield the scores of ``texts`` by index, one dict per batch as batches finish.
 
@@ -42,6 +44,11 @@ class BaseModel(ABC):
             finished: Indices that need no score; they are not yielded.
             batch_rows: Most rows per forward pass; None leaves it to the model.
             token_details: Whether the scores say what the model thought of each token.
+            prefix_token: What stands before every text in this call, where the model lets one
+                choose: ``"auto"``, ``"bos"``, ``"eos"``, ``"bos_or_eos"`` or ``"none"``. None: what
+                the model was built with.
+            long_text: What happens to a text that is too long in this call: ``"window"``,
+                ``"truncate"`` or ``"error"``. None: what the model was built with.
         """
 
     def provenance(self) -> Mapping[str, Any]:

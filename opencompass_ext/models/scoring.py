@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opencompass_ext.models.tokenizer import TextSide
 
 LONG_TEXT_CHOICES = ("window", "truncate", "error")
-PREFIX_CHOICES = ("auto", "bos", "eos", "none")
+PREFIX_CHOICES = ("auto", "bos", "eos", "bos_or_eos", "none")
 # Alternatives that token details report.
 TOP_K = 5
 
@@ -27,7 +27,8 @@ class SpanScoringModel(BaseModel):
     Args:
         max_seq_len: Tokens of one text read at once, prefix included; None: what the model takes.
         prefix_token: What stands before every text, never counted: ``"auto"`` (what the tokenizer
-            puts there itself: BOS or nothing), ``"bos"``, ``"eos"``, ``"none"``, or a token id.
+            puts there itself: BOS or nothing), ``"bos"``, ``"eos"``, ``"bos_or_eos"`` (the first
+            that the tokenizer defines), ``"none"``, or a token id.
         long_text: What happens to a text longer than ``max_seq_len``: ``"window"`` scores every
             token in overlapping windows, ``"truncate"`` keeps the beginning, ``"error"`` refuses.
         stride: Tokens of context kept between windows, default half a window.
@@ -80,15 +81,21 @@ class SpanScoringModel(BaseModel):
         finished: Collection[int] = (),
         batch_rows: int | None = None,
         token_details: bool = False,
+        prefix_token: str | None = None,
+        long_text: str | None = None,
     ) -> Iterator[dict[int, ScoredText]]:
         """Yield scores by index as batches finish; see ``BaseModel.score_spans``."""
         from opencompass_ext.likelihood.scorer import ScorerOptions, SpanScorer
 
+        if prefix_token is not None:
+            check_choice("prefix_token", prefix_token, PREFIX_CHOICES)
+        if long_text is not None:
+            check_choice("long_text", long_text, LONG_TEXT_CHOICES)
         side = self.text_side
         options = ScorerOptions(
-            prefix_ids=side.prefix_ids,
+            prefix_ids=side.prefix_by(prefix_token),
             max_seq_len=side.max_seq_len,
-            long_text=self.long_text,
+            long_text=long_text or self.long_text,
             stride=self.stride,
             alone_above=side.alone_above,
             token_details=token_details,

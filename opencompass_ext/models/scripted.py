@@ -64,8 +64,13 @@ class ScriptedModel(BaseModel):
         finished: Collection[int] = (),
         batch_rows: int | None = None,
         token_details: bool = False,
+        prefix_token: str | None = None,
+        long_text: str | None = None,
     ) -> Iterator[dict[int, ScoredText]]:
-        """Yield scores for ``batch_rows`` rows at a time, in order; there are no token details."""
+        """Yield scores for ``batch_rows`` rows at a time, in order.
+
+        There are no token details; a prefix would change nothing, and no text is too long.
+        """
         done = frozenset(finished)
         todo = [i for i in range(len(texts)) if i not in done]
         size = batch_rows or self.batch_rows

@@ -28,16 +28,24 @@ class TextSide(NamedTuple):
     """How texts become token ids for a model.
 
     Attributes:
+        tokenizer: The tokenizer of transformers.
         encoder: Makes ids and character ranges of texts.
         prefix_ids: Tokens that stand before every text.
         max_seq_len: Tokens the model takes at once, prefix included; None for no limit.
         alone_above: Length from which the position encoding depends on the whole input; or None.
     """
 
+    tokenizer: Any
     encoder: TextEncoder
     prefix_ids: tuple[int, ...]
     max_seq_len: int | None
     alone_above: int | None = None
+
+    def prefix_by(self, prefix_token: str | int | None) -> tuple[int, ...]:
+        """Return the tokens before every text by another rule; None keeps the model's own."""
+        if prefix_token is None:
+            return self.prefix_ids
+        return find_prefix_ids(self.tokenizer, prefix_token)
 
 
 def text_side_of(
@@ -60,6 +68,7 @@ def text_side_of(
             "from tokenizer_kwargs and tokenizer_config.json"
         )
     return TextSide(
+        tokenizer=tokenizer,
         encoder=_encoder_of(tokenizer),
         prefix_ids=find_prefix_ids(tokenizer, prefix_token),
         max_seq_len=max_seq_len,
@@ -106,7 +115,8 @@ def find_prefix_ids(tokenizer: Any, prefix_token: str | int) -> tuple[int, ...]:
     Args:
         tokenizer: A tokenizer of transformers.
         prefix_token: ``"auto"``: what the tokenizer itself puts before a text, usually BOS or
-            nothing; ``"bos"``, ``"eos"``, ``"none"``, or a token id.
+            nothing; ``"bos"``, ``"eos"``, ``"none"``, or a token id; ``"bos_or_eos"``: the first of
+            the two that the tokenizer defines, nothing if it has neither.
 
     Raises:
         ModelError: The tokenizer has no such token.
@@ -115,6 +125,9 @@ def find_prefix_ids(tokenizer: Any, prefix_token: str | int) -> tuple[int, ...]:
         return (prefix_token,)
     if prefix_token == "none":
         return ()
+    if prefix_token == "bos_or_eos":
+        defined = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        return next(((token_id,) for token_id in defined if token_id is not None), ())
     if prefix_token == "auto":
         plain = tokenizer("a", add_special_tokens=False)["input_ids"]
         decorated = tokenizer("a", add_special_tokens=True)["input_ids"]

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-BOOTSTRAP_BLOCK = 2**18
-"""How many row draws the bootstrap holds in memory at a time (or one resample, if longer)."""
+from opencompass_ext.metrics.bootstrap import bootstrap_interval
 
 
 def mean_nll(nlls: Sequence[float | None], token_lens: Sequence[int]) -> float | None:
@@ -141,10 +140,6 @@ def mean_nll_interval(
     Raises:
         ValueError: The two lists differ in length.
 
-    References:
-        Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13 (percentile
-        interval).
-
     Example:
         >>> mean_nll_interval([1.0, 2.0, 3.0], [2, 4, 6], seed=0)
         (0.5, 0.5)
@@ -153,19 +148,14 @@ def mean_nll_interval(
         True
     """
     scored = sorted(_scored(nlls, token_lens))
-    if len(scored) < 2:
-        return None
-    sums, counts = np.asarray(scored, dtype=np.float64).T.copy()
-    rng = np.random.default_rng(seed)
-    per_block = max(1, BOOTSTRAP_BLOCK // len(scored))
-    ratios = []
-    for done in range(0, resamples, per_block):
-        size = (min(per_block, resamples - done), len(scored))
-        rows = rng.integers(0, len(scored), size=size)
-        ratios.append(sums[rows].sum(axis=1) / counts[rows].sum(axis=1))
-    tail = (1 - level) / 2
-    low, high = np.quantile(np.concatenate(ratios), [tail, 1 - tail])
-    return float(low), float(high)
+    sums, counts = np.asarray(scored, dtype=np.float64).reshape(-1, 2).T.copy()
+    return bootstrap_interval(
+        lambda drawn: (drawn @ sums) / (drawn @ counts),
+        len(scored),
+        seed=seed,
+        resamples=resamples,
+        level=level,
+    )
 
 
 def _ratio_of_sums(nlls: Sequence[float | None], sizes: Sequence[int]) -> float | None:

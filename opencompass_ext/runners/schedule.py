@@ -7,7 +7,7 @@ import selectors
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.runners.base import log_path
 from opencompass_ext.runners.workplace import Worker, Workplace
 from opencompass_ext.tasks.base import task_class
-from opencompass_ext.tasks.protocol import Assignment, Begun, Done, Event, Failed, Progressed, Said
+from opencompass_ext.tasks.protocol import Assignment, Done, Event, Failed, Progressed, Ready, Said
 
 if TYPE_CHECKING:
     from opencompass_ext.progress import Progress
@@ -43,11 +43,20 @@ class _Pair:
 
 @dataclass(slots=True, eq=False)
 class _Member:
-    """A worker and what it is doing."""
+    """A worker and what it is doing.
+
+    Attributes:
+        log: Where its output goes until it has a task.
+        is_ready: It has started; in the queue of a cluster that can take hours.
+        is_dismissed: It is to get no further task.
+    """
 
     worker: Worker
     group: str
+    log: str
     pair: _Pair | None = None
+    is_ready: bool = False
+    is_dismissed: bool = False
 
 
 class Schedule:
@@ -98,6 +107,7 @@ class Schedule:
                         self._kill_all()
                     self._launch()
                     self._listen()
+                    self._dismiss_idle()
         finally:
             self._kill_all()
             for member in self._members:
@@ -119,31 +129,47 @@ class Schedule:
                 return
             self._members.append(member)
             self._selector.register(member.worker.events, selectors.EVENT_READ, member)
-            self._assign(member)
 
     def _next_member(self) -> _Member | None:
-        """Start a worker for the group with fewest workers that there is room for, if any."""
-        crew = {group: 0 for group, waiting in self._waiting.items() if waiting}
-        for member in self._members:
-            if member.group in crew:
-                crew[member.group] += 1
-        for group in sorted(crew, key=lambda g: crew[g]):
+        """Start a worker for the group with fewest workers that there is room for, if any.
+
+        A group has no more workers that are still starting than pairs that wait for one.
+        """
+        crew = Counter(member.group for member in self._members)
+        starting = Counter(m.group for m in self._members if not (m.is_ready or m.is_dismissed))
+        short = [g for g, waiting in self._waiting.items() if len(waiting) > starting[g]]
+        for group in sorted(short, key=lambda g: crew[g]):
             first = self._waiting[group][0]
             worker = self._workplace.hire(group, first.spec, first.log)
             if worker is not None:
-                return _Member(worker, group)
+                return _Member(worker, group, first.log)
         return None
 
     def _assign(self, member: _Member) -> None:
         """Give a worker the next pair of its group, or let it end."""
-        waiting = self._waiting[member.group]
-        if self._is_closed or not waiting:
-            member.worker.dismiss()
+        if self._is_closed or member.is_dismissed or not self._waiting[member.group]:
+            self._dismiss(member)
             return
-        member.pair = waiting.popleft()
-        member.pair.tries_left -= 1
-        member.pair.started_at = time.monotonic()
+        member.pair = self._take_next(member.group)
+        self._progress.started(member.pair.spec)
         member.worker.assign(Assignment(member.pair.spec, member.pair.log))
+
+    def _take_next(self, group: str) -> _Pair:
+        pair = self._waiting[group].popleft()
+        pair.tries_left -= 1
+        pair.started_at = time.monotonic()
+        return pair
+
+    def _dismiss_idle(self) -> None:
+        """Call off workers that have not started yet and will find nothing to do."""
+        for member in self._members:
+            if not member.is_ready and (self._is_closed or not self._waiting[member.group]):
+                self._dismiss(member)
+
+    def _dismiss(self, member: _Member) -> None:
+        if not member.is_dismissed:
+            member.is_dismissed = True
+            member.worker.dismiss()
 
     # Listening.
 
@@ -164,11 +190,12 @@ class Schedule:
         if isinstance(event, Said):
             logger.log(event.level, "%s%s", f"{pair.spec.name}: " if pair else "", event.text)
             return
+        if isinstance(event, Ready):
+            member.is_ready = True
+            self._assign(member)
+            return
         assert pair is not None, f"{event} from an idle worker"
         match event:
-            case Begun():
-                pair.started_at = time.monotonic()
-                self._progress.started(pair.spec)
             case Progressed(rows_done, rows_total, tokens_done):
                 self._progress.advanced(pair.spec, rows_done, rows_total, tokens_done)
             case Done(status):
@@ -187,13 +214,17 @@ class Schedule:
         self._selector.unregister(member.worker.events)
         member.worker.close()
         self._workplace.release(member.worker)
-        pair = member.pair
+        pair, log = member.pair, member.pair.log if member.pair else member.log
+        if not (member.is_ready or member.is_dismissed) and self._waiting[member.group]:
+            # One that never came to work: charged to the pair it was to do, or it would go on.
+            pair = self._take_next(member.group)
+            self._progress.started(pair.spec)
         if pair is None:
             return
         if self._is_stopping:
             self._close(pair, "interrupted", "interrupted")
         else:
-            self._failed(pair, member.group, member.worker.last_words(pair.log), may_retry=True)
+            self._failed(pair, member.group, member.worker.last_words(log), may_retry=True)
 
     # Ending.
 
@@ -214,7 +245,7 @@ class Schedule:
         logger.warning("stopping: workers finish the rows in hand; Ctrl-C again kills them")
         self._is_closed = self._is_stopping = True
         for member in self._members:
-            member.worker.dismiss()
+            self._dismiss(member)
 
     def _kill_all(self) -> None:
         for member in self._members:

@@ -28,14 +28,17 @@ class Worker(Protocol):
         ...
 
     def assign(self, assignment: Assignment) -> None:
-        """Give the worker its next task; it has none in hand. It may not have started yet.
+        """Give the worker its next task: it has said ``Ready`` and has none in hand.
 
         That it has just ended is for ``has_ended`` to say.
         """
         ...
 
     def dismiss(self) -> None:
-        """Let the worker end: at once when idle, else when the rows in hand are safe on disk."""
+        """Let the worker end: at once when idle, else when the rows in hand are safe on disk.
+
+        One that still waits in the queue of a cluster is called off.
+        """
         ...
 
     def kill(self) -> None:
@@ -74,8 +77,8 @@ class Workplace(Protocol):
         Args:
             group: ``BaseTask.worker_group`` of the tasks: equal for tasks that one worker can do
                 one after another.
-            first: The task it will be assigned first; all of a group need as many GPUs.
-            log: Log of that task.
+            first: A task of the group; all of them need as many GPUs.
+            log: File for what the worker says before it has a task.
 
         Raises:
             OpenCompassExtError: No worker can be started; the run ends.

@@ -37,8 +37,8 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """The task has begun: from here on its time counts. The first event of every assignment."""
+class Ready:
+    """The worker has started and waits for its first assignment. The first event of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class Said:
     text: str
 
 
-Event = Begun | Progressed | Done | Failed | Said
+Event = Ready | Progressed | Done | Failed | Said
 _KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Begun, Progressed, Done, Failed, Said)
+    kind.__name__: kind for kind in (Ready, Progressed, Done, Failed, Said)
 }
 
 

@@ -27,11 +27,11 @@ from opencompass_ext.tasks.base import ModelCache, task_class
 from opencompass_ext.tasks.protocol import (
     EXIT_INTERRUPTED,
     Assignment,
-    Begun,
     Done,
     Event,
     Failed,
     Progressed,
+    Ready,
     Said,
     event_to_line,
     failure,
@@ -67,6 +67,7 @@ class Worker:
         threading.Thread(target=self._listen, daemon=True).start()
         pass_messages_on(lambda level, text: self._send(Said(level, text)))
         models = ModelCache()
+        self._send(Ready())
         while (assignment := self._inbox.get()) is not None:
             try:
                 event = self._do(assignment, models)
@@ -89,7 +90,6 @@ class Worker:
     def _do(self, assignment: Assignment, models: ModelCache) -> Event:
         spec = assignment.spec
         start = time.monotonic()
-        self._send(Begun())
         try:
             _redirect_output(Path(assignment.log))
             logger.info("%s started in process %d", spec.name, os.getpid())

@@ -4,10 +4,10 @@ from opencompass_ext.errors import DataError
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.tasks.protocol import (
     Assignment,
-    Begun,
     Done,
     Failed,
     Progressed,
+    Ready,
     Said,
     event_from_line,
     event_to_line,
@@ -18,7 +18,7 @@ from opencompass_ext.tasks.protocol import (
 @pytest.mark.parametrize(
     "event",
     [
-        Begun(),
+        Ready(),
         Progressed(1, 2, 3),
         Done("reused"),
         Said(30, "a licence"),

@@ -1,5 +1,6 @@
 """Inferencers: rows in, one prediction a row out."""
 
+from opencompass_ext.inferencers.generation import GenInferencer
 from opencompass_ext.inferencers.inference_ppl import InferencePPLOnlyInferencer
 
-__all__ = ["InferencePPLOnlyInferencer"]
+__all__ = ["GenInferencer", "InferencePPLOnlyInferencer"]

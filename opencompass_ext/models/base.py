@@ -6,17 +6,31 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from opencompass_ext.records import LabelledText, ScoredText
+from opencompass_ext.errors import ConfigError
+from opencompass_ext.records import (
+    GeneratedText,
+    GenerationRequest,
+    LabelledText,
+    Message,
+    ScoredText,
+)
 
 
 class BaseModel(ABC):
-    """A model that scores labelled texts.
+    """A model that scores labelled texts, and may answer prompts.
 
     Building one reads no weights: they are loaded by the first call that needs them. So a task
     whose rows are all finished never loads its model.
+
+    Attributes:
+        takes_messages: Whether ``generate_texts`` wants the messages of a chat as prompts.
+        row_fields: Columns of a row, besides the prompt, that decide the answer to it.
     """
+
+    takes_messages: ClassVar[bool] = False
+    row_fields: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def identity(self) -> Mapping[str, Any]:
@@ -51,6 +65,48 @@ class BaseModel(ABC):
                 ``"truncate"`` or ``"error"``. None: what the model was built with.
         """
 
+    def generate_texts(
+        self,
+        requests: Sequence[GenerationRequest],
+        *,
+        max_out_len: int,
+        min_out_len: int | None = None,
+        stop_words: Sequence[str] = (),
+        json_schema: Mapping[str, Any] | None = None,
+        finished: Collection[int] = (),
+        batch_rows: int | None = None,
+    ) -> Iterator[dict[int, GeneratedText]]:
+        """Yield the answers to ``requests`` by index, one dict per batch as batches finish.
+
+        Args:
+            requests: All requests of the data set, in order.
+            max_out_len: Most tokens of an answer.
+            min_out_len: Fewest tokens of an answer.
+            stop_words: An answer ends before the first of these texts.
+            json_schema: What an answer has to be, as a JSON Schema; None for free text.
+            finished: Indices that need no answer; they are not yielded.
+            batch_rows: Most prompts per batch; None leaves it to the model.
+
+        Raises:
+            ConfigError: This model does not generate.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} scores texts and does not generate; use a model that does, "
+            "such as HuggingFacewithChatTemplate"
+        )
+
+    def generation_settings(self) -> Mapping[str, Any]:
+        """Return what decides answers besides ``identity``, as plain JSON values."""
+        return {}
+
+    def chat_text(self, messages: Sequence[Message]) -> str:
+        """Return the messages in the model's chat template, up to where its answer begins.
+
+        Raises:
+            ConfigError: The model has no chat template, or the template refuses the messages.
+        """
+        raise ConfigError(f"{type(self).__name__} has no chat template")
+
     def provenance(self) -> Mapping[str, Any]:
         """Return what is known once the model is loaded: device, dtype, library versions."""
         return {}
@@ -79,3 +135,15 @@ class BaseModel(ABC):
         ]
         likelihoods = [scored.spans["label"] for scored in self.score_all(texts)]
         return [x.nll for x in likelihoods], [x.token_len for x in likelihoods]
+
+    def generate(
+        self, inputs: Sequence[str], max_out_len: int, stopping_criteria: Sequence[str] = ()
+    ) -> list[str]:
+        """Return the answer to each input, in order."""
+        answers: dict[int, GeneratedText] = {}
+        requests = [GenerationRequest(prompt) for prompt in inputs]
+        for batch in self.generate_texts(
+            requests, max_out_len=max_out_len, stop_words=stopping_criteria
+        ):
+            answers.update(batch)
+        return [answers[i].text for i in range(len(requests))]

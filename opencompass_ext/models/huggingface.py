@@ -1,18 +1,22 @@
-"""A causal language model of transformers that scores labelled texts."""
+"""Causal language models of transformers: they score labelled texts and generate answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from opencompass_ext.errors import ConfigError
 from opencompass_ext.models.options import as_plain_json, check_positive
 from opencompass_ext.models.scoring import TOP_K, SpanScoringModel
 from opencompass_ext.models.sources import check_source, local_source, source_identity
+from opencompass_ext.records import GeneratedText, GenerationRequest, Message
 from opencompass_ext.registry import MODELS
 
 if TYPE_CHECKING:
     from opencompass_ext.likelihood.scorer import Backend
+    from opencompass_ext.likelihood.spans import IntArray
     from opencompass_ext.models.loading import LoadedModel
     from opencompass_ext.models.tokenizer import TextSide
 
@@ -35,9 +39,11 @@ class HuggingFaceBaseModel(SpanScoringModel):
         tokenizer_kwargs: For ``AutoTokenizer.from_pretrained``.
         peft_path: An adapter to load on top (LoRA and its kin).
         peft_kwargs: For ``PeftModel.from_pretrained``.
-        generation_kwargs: For generation; scoring does not use it.
-        stop_words: For generation; scoring does not use it.
-        pad_token_id: For generation; scoring needs no padding token.
+        generation_kwargs: For ``GenerationConfig`` of transformers, such as ``do_sample`` and
+            ``temperature``; without them answers are greedy. Scoring does not use it.
+        stop_words: An answer ends before the first of these texts.
+        pad_token_id: Fills up short prompts of a batch that is generated; default: what the
+            tokenizer or the model define. Scoring needs no padding token.
         max_batch_tokens: Padded tokens per forward pass; default by device. Halved by itself when
             memory runs out.
         reuse_prefix: Read a beginning that several texts share once.
@@ -48,6 +54,8 @@ class HuggingFaceBaseModel(SpanScoringModel):
         ConfigError: An option has a value it cannot have.
         ModelError: ``path`` names a folder or file that does not exist.
     """
+
+    chat_template_kwargs: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self,
@@ -95,6 +103,57 @@ class HuggingFaceBaseModel(SpanScoringModel):
             "tokenizer_kwargs": as_plain_json(self.tokenizer_kwargs),
             **self.text_options(),
         }
+
+    def generate_texts(
+        self,
+        requests: Sequence[GenerationRequest],
+        *,
+        max_out_len: int,
+        min_out_len: int | None = None,
+        stop_words: Sequence[str] = (),
+        json_schema: Mapping[str, Any] | None = None,
+        finished: Collection[int] = (),
+        batch_rows: int | None = None,
+    ) -> Iterator[dict[int, GeneratedText]]:
+        """Yield answers by index as batches finish; see ``BaseModel.generate_texts``."""
+        from opencompass_ext.models.generation import GenerationOptions, Generator
+
+        side = self.text_side
+        options = GenerationOptions(
+            max_out_len=max_out_len,
+            min_out_len=min_out_len,
+            stop_words=tuple(dict.fromkeys([*self.stop_words, *stop_words])),
+            generation_kwargs=self.generation_kwargs,
+            json_schema=json_schema,
+            pad_token_id=self.pad_token_id,
+            max_seq_len=side.max_seq_len,
+            batch_rows=batch_rows,
+        )
+        generator = Generator(self._loaded.model, side.tokenizer, options)
+        yield from generator.run(self._encode_prompts(requests), finished=finished)
+
+    def generation_settings(self) -> Mapping[str, Any]:
+        """Return the sampling settings and the stop words."""
+        return {
+            "generation_kwargs": as_plain_json(self.generation_kwargs),
+            "stop_words": self.stop_words,
+        }
+
+    def chat_text(self, messages: Sequence[Message]) -> str:
+        """Return the messages in the tokenizer's chat template; see ``BaseModel.chat_text``."""
+        from opencompass_ext.models.tokenizer import apply_chat_template
+
+        return apply_chat_template(self.text_side.tokenizer, messages, self.chat_template_kwargs)
+
+    def _encode_prompts(self, requests: Sequence[GenerationRequest]) -> list[IntArray]:
+        """Return the token ids of prompts that are plain texts."""
+        texts = [r.prompt for r in requests if isinstance(r.prompt, str)]
+        if len(texts) < len(requests):
+            raise ConfigError(
+                f"{type(self).__name__} goes on with plain text and was given the messages of a "
+                "chat: use HuggingFacewithChatTemplate"
+            )
+        return self.text_side.encode_with_prefix(texts)
 
     def provenance(self) -> Mapping[str, Any]:
         """Return how the loaded model computes: device, dtype, attention, prefix, versions."""
@@ -145,3 +204,40 @@ class HuggingFaceBaseModel(SpanScoringModel):
             prefix_token=self.prefix_token,
             max_seq_len=self.max_seq_len,
         )
+
+
+@MODELS.register_module()
+class HuggingFacewithChatTemplate(HuggingFaceBaseModel):
+    """A chat model: prompts become the messages of a chat, in the tokenizer's own template.
+
+    Texts that are scored go in as they are, as in ``HuggingFaceBaseModel``.
+
+    Args:
+        path: See ``HuggingFaceBaseModel``.
+        chat_template_kwargs: Further variables of the chat template, such as
+            ``dict(enable_thinking=False)``.
+        **kwargs: See ``HuggingFaceBaseModel``.
+    """
+
+    takes_messages = True
+
+    def __init__(
+        self, path: str, chat_template_kwargs: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(path, **kwargs)
+        self.chat_template_kwargs = dict(chat_template_kwargs or {})
+
+    def generation_settings(self) -> Mapping[str, Any]:
+        """Return sampling settings, stop words and the variables of the chat template."""
+        template_kwargs = as_plain_json(self.chat_template_kwargs)
+        return {**super().generation_settings(), "chat_template_kwargs": template_kwargs}
+
+    def _encode_prompts(self, requests: Sequence[GenerationRequest]) -> list[IntArray]:
+        """Return the token ids of chats; a plain text is the user's message."""
+        texts = []
+        for request in requests:
+            prompt = request.prompt
+            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+            texts.append(self.chat_text(messages))
+        # The template itself says what stands at the beginning.
+        return [encoded.ids for encoded in self.text_side.encoder.encode(texts)]

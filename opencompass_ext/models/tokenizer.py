@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 import struct
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jinja2
+import numpy as np
 import transformers
 from safetensors import SafetensorError
 from transformers import AutoTokenizer
 
-from opencompass_ext.errors import ModelError
+from opencompass_ext.errors import ConfigError, ModelError
 from opencompass_ext.likelihood.encoding import TextEncoder
+from opencompass_ext.likelihood.spans import IntArray
+from opencompass_ext.records import Message
 
 #: What transformers and the libraries below it raise for files and arguments they cannot use.
 LOADING_ERRORS = (
@@ -46,6 +50,17 @@ class TextSide(NamedTuple):
         if prefix_token is None:
             return self.prefix_ids
         return find_prefix_ids(self.tokenizer, prefix_token)
+
+    def encode_with_prefix(self, texts: Sequence[str]) -> list[IntArray]:
+        """Return the token ids of texts after the prefix, which none of them gets twice."""
+        prefix = np.array(self.prefix_ids, dtype=np.int64)
+        encoded = self.encoder.encode(texts)
+        return [
+            text.ids
+            if np.array_equal(text.ids[: len(prefix)], prefix)
+            else np.concatenate([prefix, text.ids])
+            for text in encoded
+        ]
 
 
 def text_side_of(
@@ -142,6 +157,34 @@ def find_prefix_ids(tokenizer: Any, prefix_token: str | int) -> tuple[int, ...]:
             "'auto', or a token id"
         )
     return (token_id,)
+
+
+def apply_chat_template(
+    tokenizer: Any, messages: Sequence[Message], variables: Mapping[str, Any]
+) -> str:
+    """Return messages in the tokenizer's chat template, up to where the answer begins.
+
+    Raises:
+        ConfigError: The tokenizer has no template, or the template refuses the messages.
+    """
+    if not tokenizer.chat_template:
+        raise ConfigError(
+            f"the tokenizer {tokenizer.name_or_path!r} has no chat template: use "
+            "HuggingFaceBaseModel, or set chat_template in tokenizer_kwargs"
+        )
+    try:
+        return tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            **variables,
+        )
+    except jinja2.TemplateError as error:
+        roles = [message.get("role") for message in messages]
+        raise ConfigError(
+            f"the chat template of {tokenizer.name_or_path!r} refuses messages of the roles "
+            f"{roles}: {error}"
+        ) from error
 
 
 def named_source(source: str, arguments: Mapping[str, Any]) -> str:

@@ -14,11 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from opencompass_ext.errors import ConfigError, DataError
+from opencompass_ext.records import Message
 from opencompass_ext.registry import PROMPT_TEMPLATES
 
 logger = logging.getLogger(__name__)
 
 DIALOGUE_KEYS = {"begin", "round", "end"}
+_CHAT_ROLES = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
 
 
 class InsertedColumn(NamedTuple):
@@ -84,16 +86,60 @@ class PromptTemplate:
             ConfigError: There are examples and no place for them, a role is unknown, or a field
                 looks like a misspelt column.
         """
+        self._check_ice(ice)
         template = self.template
         if not isinstance(template, str):
             template = _join_dialogue(template, meta_template)
-        if ice and (self.ice_token is None or self.ice_token not in template):
-            raise ConfigError(
-                f"in-context examples have no place in the template {template!r}: put "
-                f"ice_token={self.ice_token or '</E>'!r} into it"
-            )
         self._check_fields(template, columns)
         return _fill(template, columns, self.ice_token, ice)
+
+    def messages(self, columns: Mapping[str, Any], ice: str = "") -> tuple[Message, ...]:
+        """Return the prompt for one row as the messages of a chat.
+
+        A string template is one message of the user. A dialogue has one message for each turn:
+        HUMAN becomes user, BOT assistant, SYSTEM system, any other role its lower case. Turns that
+        are plain strings stand before the text of the next turn, and an empty last turn, which is
+        where the model's answer goes, is left out.
+
+        Args:
+            columns: The row; see ``render``.
+            ice: Text of the in-context examples, put where the ``ice_token`` stands.
+
+        Raises:
+            DataError, ConfigError: See ``render``.
+
+        Example:
+            >>> template = PromptTemplate(dict(round=[dict(role="HUMAN", prompt="{q}?")]))
+            >>> template.messages({"q": "Why"})
+            ({'role': 'user', 'content': 'Why?'},)
+        """
+        self._check_ice(ice)
+        if isinstance(self.template, str):
+            return ({"role": "user", "content": self.render(columns, ice).text},)
+        messages: list[Message] = []
+        before = ""
+        for turn in _all_turns(self.template):
+            prompt = turn if isinstance(turn, str) else turn.get("prompt", "")
+            self._check_fields(prompt, columns)
+            text = _fill(prompt, columns, self.ice_token, ice).text
+            if isinstance(turn, str):
+                before += text
+                continue
+            role = turn.get("role", "HUMAN")
+            messages.append({"role": _CHAT_ROLES.get(role, role.lower()), "content": before + text})
+            before = ""
+        if before:
+            messages.append({"role": "user", "content": before})
+        if messages and not messages[-1]["content"]:
+            messages.pop()
+        return tuple(messages)
+
+    def _check_ice(self, ice: str) -> None:
+        if ice and (self.ice_token is None or self.ice_token not in _whole_text(self.template)):
+            raise ConfigError(
+                f"in-context examples have no place in the template {self.template!r}: put "
+                f"ice_token={self.ice_token or '</E>'!r} into it"
+            )
 
     def _check_fields(self, template: str, columns: Mapping[str, Any]) -> None:
         """Look, once for each name, at fields of the template that are no columns."""
@@ -162,8 +208,16 @@ def _turns(part: Any) -> Sequence[Any]:
     return [part] if isinstance(part, (str, Mapping)) else part
 
 
+def _all_turns(template: Mapping[str, Any]) -> list[Any]:
+    return [turn for key in ("begin", "round", "end") for turn in _turns(template.get(key))]
+
+
+def _whole_text(template: str | Mapping[str, Any]) -> str:
+    return template if isinstance(template, str) else _join_dialogue(template, None)
+
+
 def _join_dialogue(template: Mapping[str, Any], meta_template: Mapping[str, Any] | None) -> str:
-    turns = [turn for key in ("begin", "round", "end") for turn in _turns(template.get(key))]
+    turns = _all_turns(template)
     if meta_template is None:
         prompts = [turn if isinstance(turn, str) else turn.get("prompt", "") for turn in turns]
         return "\n".join(prompt for prompt in prompts if prompt)

@@ -4,6 +4,14 @@ from opencompass_ext.datasets.base import BaseDataset
 from opencompass_ext.datasets.hub import HFDataset
 from opencompass_ext.datasets.inference_ppl import InferencePPLDataset
 from opencompass_ext.datasets.jsonl import JsonlDataset
+from opencompass_ext.datasets.rag import RAGDataset
 from opencompass_ext.datasets.reader import DatasetReader
 
-__all__ = ["BaseDataset", "DatasetReader", "HFDataset", "InferencePPLDataset", "JsonlDataset"]
+__all__ = [
+    "BaseDataset",
+    "DatasetReader",
+    "HFDataset",
+    "InferencePPLDataset",
+    "JsonlDataset",
+    "RAGDataset",
+]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import functools
 import logging
 import os
 import queue
@@ -17,8 +18,8 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from opencompass_ext.errors import OpenCompassExtError
 from opencompass_ext.logs import log_to_stderr, pass_messages_on
@@ -48,16 +49,16 @@ _SECONDS_BETWEEN_REPORTS = 0.1
 
 
 class Worker:
-    """Does the assignments that come in on a stream until it ends.
+    """Does the assignments that come in until there are no more.
 
     Args:
-        assignments: Stream of assignments.
-        events: File descriptor that events are written to.
+        assignments: Lines that wait for the next one, such as a pipe.
+        tell: Called with the line of each event. ``BrokenPipeError`` means that nobody listens.
     """
 
-    def __init__(self, assignments: BinaryIO, events: int) -> None:
+    def __init__(self, assignments: Iterable[bytes], tell: Callable[[bytes], object]) -> None:
         self._assignments = assignments
-        self._events = events
+        self._tell = tell
         self._inbox: queue.SimpleQueue[Assignment | None] = queue.SimpleQueue()
         self._is_stopping = False
         self._last_report = 0.0
@@ -114,7 +115,7 @@ class Worker:
 
     def _send(self, event: Event) -> None:
         try:
-            os.write(self._events, event_to_line(event))
+            self._tell(event_to_line(event))
         except BrokenPipeError:
             os._exit(EXIT_INTERRUPTED)
 
@@ -143,7 +144,7 @@ def main(argv: list[str] | None = None) -> int:
     os.close(null)
     faulthandler.enable()
     log_to_stderr()
-    return Worker(assignments, events).run()
+    return Worker(assignments, functools.partial(os.write, events)).run()
 
 
 if __name__ == "__main__":

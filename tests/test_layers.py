@@ -86,7 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"redact"},
     "registry": {"compat", "user_code"},
     "prompting": {"registry"},
-    "models": {"registry", "likelihood", "user_code"},
+    "models": {"registry", "likelihood", "user_code", "datasets"},
     "datasets": {"registry"},
     "journal": {"outputs"},
     "predictions": {"journal", "outputs", "redact"},

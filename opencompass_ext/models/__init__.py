@@ -3,6 +3,7 @@
 from opencompass_ext.models.base import BaseModel
 from opencompass_ext.models.completions_api import OpenAICompletionsModel
 from opencompass_ext.models.huggingface import HuggingFaceBaseModel, HuggingFacewithChatTemplate
+from opencompass_ext.models.recorded import RecordedModel
 from opencompass_ext.models.scripted import ScriptedModel
 from opencompass_ext.models.vllm import VLLMModel
 
@@ -11,6 +12,7 @@ __all__ = [
     "HuggingFaceBaseModel",
     "HuggingFacewithChatTemplate",
     "OpenAICompletionsModel",
+    "RecordedModel",
     "ScriptedModel",
     "VLLMModel",
 ]

@@ -1,0 +1,169 @@
+"""A system under test that is replayed from its log: nothing is loaded, nothing generated."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+from opencompass_ext.datasets.paths import find_data_file
+from opencompass_ext.datasets.rag_rows import (
+    RAG_EXTENSIONS,
+    index_by_id,
+    required_text,
+    sources_of,
+)
+from opencompass_ext.datasets.row_files import FileRows, read_rows
+from opencompass_ext.errors import ConfigError, DataError
+from opencompass_ext.models.base import BaseModel
+from opencompass_ext.records import GeneratedText, GenerationRequest, LabelledText, ScoredText
+from opencompass_ext.registry import MODELS
+
+_SHOWN_IDS = 5
+
+
+@MODELS.register_module()
+class RecordedModel(BaseModel):
+    """Answers each row of a data set with what a system's log holds under the row's id.
+
+    A row of the log is ``{"id", "response"}``, with ``sources`` where the system retrieved its own
+    (in the forms of ``RAGDataset``) and ``query`` where it was kept, which is then compared with
+    the data set's. A response that is null or empty means that the system gave none. The log may
+    hold more rows than the data set, in any order.
+
+    Several systems are several models, each with its log; the table has a column for each. The
+    prompt is not looked at, nor are lengths and stop words.
+
+    Args:
+        path: The log: ``.jsonl``, ``.json``, or either with ``.gz``. A relative path is looked up
+            below the current folder, then among the files shipped with the package.
+
+    Raises:
+        DataError: There is no such file.
+    """
+
+    row_fields = ("id", "query")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = find_data_file(path, None, RAG_EXTENSIONS)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return the hash of the log: a changed log is another system."""
+        return {"type": "RecordedModel", "log_sha256": _sha256(self._file)}
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Return which log is replayed."""
+        return {"log": str(self._file)}
+
+    def score_spans(
+        self,
+        texts: Sequence[LabelledText],
+        *,
+        finished: Collection[int] = (),
+        batch_rows: int | None = None,
+        token_details: bool = False,
+        prefix_token: str | None = None,
+        long_text: str | None = None,
+    ) -> Iterator[dict[int, ScoredText]]:
+        """Refuse: a log has no likelihoods.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise _cannot("score texts")
+
+    def get_token_len(self, prompt: str) -> NoReturn:
+        """Refuse: a log has no tokenizer.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise _cannot("count tokens")
+
+    def generate_texts(
+        self,
+        requests: Sequence[GenerationRequest],
+        *,
+        max_out_len: int,
+        min_out_len: int | None = None,
+        stop_words: Sequence[str] = (),
+        json_schema: Mapping[str, Any] | None = None,
+        finished: Collection[int] = (),
+        batch_rows: int | None = None,
+    ) -> Iterator[dict[int, GeneratedText]]:
+        """Yield what the log holds for the ids of all requests, in one batch.
+
+        Raises:
+            DataError: A row of the data set has no id, the log lacks an id, a row of the log is not
+                as it must be, or its query is another one.
+        """
+        done = frozenset(finished)
+        ids = [_id_of(number, request) for number, request in enumerate(requests)]
+        log, places = self._log
+        missing = [name for name in ids if name not in places]
+        if missing:
+            shown = ", ".join(map(repr, missing[:_SHOWN_IDS]))
+            more = f" and {len(missing) - _SHOWN_IDS} more" if len(missing) > _SHOWN_IDS else ""
+            raise DataError(
+                f"{log.path} has no row for {len(missing)} of the {len(ids)} ids of the data set: "
+                f"{shown}{more}; add them to the log (response: null where the system gave none), "
+                "or leave those rows out with reader_cfg -> test_range"
+            )
+        answers = {}
+        for index, (name, request) in enumerate(zip(ids, requests, strict=True)):
+            if index not in done:
+                answers[index] = _replay(log, places[name], request.row)
+        if answers:
+            yield answers
+
+    @cached_property
+    def _log(self) -> tuple[FileRows, dict[str, int]]:
+        rows = read_rows(self._file)
+        return rows, index_by_id(rows)
+
+
+def _replay(log: FileRows, place: int, asked: Mapping[str, Any]) -> GeneratedText:
+    row = log.rows[place]
+    try:
+        text = required_text(row, "response", may_be_empty=True)
+        sources = sources_of(row)
+        if row.get("query") is not None and _words(row["query"]) != _words(asked.get("query")):
+            raise DataError(
+                f"the id {row['id']!r} belongs to the query {row['query']!r:.100}, in the data set "
+                f"to {asked.get('query')!r:.100}: is this the log of another data set?"
+            )
+    except DataError as error:
+        raise DataError(f"{log.where(place)}: {error}") from error
+    return GeneratedText(text, sources=sources)
+
+
+def _words(query: Any) -> list[str]:
+    return str(query).split()
+
+
+def _id_of(number: int, request: GenerationRequest) -> str:
+    name = request.row.get("id")
+    if name is None:
+        raise DataError(
+            f"row {number}: no column 'id', by which a RecordedModel finds the answer: use a data "
+            "set with ids, such as a RAGDataset"
+        )
+    return str(name)
+
+
+def _cannot(act: str) -> ConfigError:
+    return ConfigError(
+        f"a RecordedModel replays a log and cannot {act}: use it with GenInferencer, or a model "
+        "with weights"
+    )
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

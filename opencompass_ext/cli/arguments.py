@@ -119,7 +119,12 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
 
 def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--hf-path", metavar="PATH", help="a folder or hub id of a causal model")
-    group.add_argument("--hf-type", choices=["base", "chat"], default="base")
+    group.add_argument(
+        "--hf-type",
+        choices=["base", "chat"],
+        default="base",
+        help="chat: prompts to answer go through the model's chat template",
+    )
     group.add_argument(
         "--hf-num-gpus", type=_count, metavar="N", help="default: 1 if there is a GPU, else 0"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from opencompass_ext.errors import ConfigError
 
+_MODEL_TYPES = {"base": "HuggingFaceBaseModel", "chat": "HuggingFacewithChatTemplate"}
 _MODEL_FLAGS = (
     "tokenizer_path",
     "model_kwargs",
@@ -28,7 +29,7 @@ def quick_model(args: argparse.Namespace) -> dict[str, Any] | None:
     Its abbr is the last part of the path and ``_hf``, as in OpenCompass.
 
     Raises:
-        ConfigError: A companion without ``--hf-path``, or a type that cannot be scored.
+        ConfigError: A companion without ``--hf-path``.
     """
     given = {name: value for name in _MODEL_FLAGS if (value := getattr(args, name)) is not None}
     if args.hf_path is None:
@@ -36,17 +37,12 @@ def quick_model(args: argparse.Namespace) -> dict[str, Any] | None:
             flag = next(iter(given), "hf_num_gpus").replace("_", "-")
             raise ConfigError(f"--{flag} describes the model of --hf-path, which is not given")
         return None
-    if args.hf_type == "chat":
-        raise ConfigError(
-            "--hf-type chat: chat templates are not applied by this version; likelihoods of plain "
-            "text are asked for with --hf-type base, also from a chat model"
-        )
     arguments = {
         name: _to_dict(name, value) if name.endswith("_kwargs") else value
         for name, value in given.items()
     }
     return {
-        "type": "HuggingFaceBaseModel",
+        "type": _MODEL_TYPES[args.hf_type],
         "abbr": args.hf_path.rstrip("/").rpartition("/")[2] + "_hf",
         "path": args.hf_path,
         **arguments,

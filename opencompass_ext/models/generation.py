@@ -196,18 +196,23 @@ class Generator:
         """Return the answer in generated tokens, which end in padding where others went on."""
         end = next((k for k, token in enumerate(new) if token in self._end_ids), None)
         own = new if end is None else new[: end + 1]
-        while end is None and own and own[-1] == self._pad_id:
-            own = own[:-1]
-        text = self.tokenizer.decode(
-            own, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        text = self._decode(own)
         stops = [at for word in self.options.stop_words if (at := text.find(word)) >= 0]
-        is_stopped = end is not None or bool(stops)
+        if stops:
+            text = text[: min(stops)]
+            # After a stop word, unlike after an end token, padding follows at once.
+            while own and own[-1] == self._pad_id:
+                own = own[:-1]
         return GeneratedText(
-            text=text[: min(stops)] if stops else text,
+            text=text,
             input_tokens=prompt_tokens,
             output_tokens=len(own),
-            finish_reason="stop" if is_stopped else "length",
+            finish_reason="stop" if end is not None or stops else "length",
+        )
+
+    def _decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(
+            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
 
     def _make_config(self) -> GenerationConfig:
@@ -231,6 +236,8 @@ class Generator:
             ]
         except (TypeError, ValueError) as error:
             raise ConfigError(f"generation_kwargs: {' '.join(str(error).split())}") from error
+        if config.num_return_sequences not in (None, 1):
+            raise ConfigError("generation_kwargs: num_return_sequences must be 1: one answer a row")
         if unknown:
             raise ConfigError(
                 f"generation_kwargs: transformers knows no setting {unknown[0]!r} of generation"

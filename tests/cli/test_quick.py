@@ -61,9 +61,9 @@ def test_model_flags_without_a_model_are_refused(flags):
         model(*flags.split())
 
 
-def test_chat_models_are_refused_in_words():
-    with pytest.raises(ConfigError, match=r"--hf-type chat: .*--hf-type base"):
-        model("--hf-path", "m", "--hf-type", "chat")
+def test_a_chat_model_gets_its_template():
+    assert model("--hf-path", "m", "--hf-type", "chat")["type"] == "HuggingFacewithChatTemplate"
+    assert model("--hf-path", "m")["type"] == "HuggingFaceBaseModel"
 
 
 def test_a_key_given_twice_is_refused():

@@ -108,3 +108,29 @@ def test_examples_without_a_place_are_refused():
 
 def test_the_token_for_examples_vanishes_without_examples():
     assert PromptTemplate("</E>{a}", ice_token="</E>").render({"a": "x"}).text == "x"
+
+
+def test_a_dialogue_as_messages_of_a_chat():
+    template = PromptTemplate(
+        dict(
+            begin=["Examples: </E>\n"],
+            round=[
+                dict(role="HUMAN", prompt="{q}"),
+                dict(role="BOT", prompt="{a}"),
+                dict(role="TOOL", prompt="{{q}}"),
+                dict(role="BOT", prompt=""),
+            ],
+        ),
+        ice_token="</E>",
+    )
+    assert template.messages({"q": "{a}", "a": 2}, ice="e") == (
+        {"role": "user", "content": "Examples: e\n{a}"},
+        {"role": "assistant", "content": "2"},
+        {"role": "tool", "content": "{{a}}"},
+    )
+
+
+def test_examples_without_a_place_in_a_chat_are_refused():
+    template = PromptTemplate(dict(round=[dict(role="HUMAN", prompt="{q}")]), ice_token="</E>")
+    with pytest.raises(ConfigError, match="have no place in the template"):
+        template.messages({"q": "x"}, ice="e")

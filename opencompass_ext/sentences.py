@@ -69,7 +69,7 @@ def _pieces(text: str, language: str) -> list[Span]:
         from sentencex import segment
     except ImportError as error:
         raise MissingDependencyError(
-            "sentencex", needed_for="splitting into sentences", extra="thelma"
+            "sentencex", needed_for="splitting into sentences", extra="judge"
         ) from error
     pieces, start = [], 0
     # Half of a surrogate pair has no UTF-8 form, which is what the splitter reads.

@@ -1,4 +1,4 @@
-"""Two classes: how well predictions, or scores, tell them apart.
+"""Two classes: how often predictions are right, and how sure one can be of a share.
 
 Where a number has no value (a class that does not occur, nothing counted) it is None, never 0.
 """
@@ -6,12 +6,9 @@ Where a number has no value (a class that does not occur, nothing counted) it is
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-
-from opencompass_ext.metrics.bootstrap import RESAMPLES, bootstrap_interval
 
 
 class Confusion(NamedTuple):
@@ -97,96 +94,6 @@ def mcc_of_arrays(tp: np.ndarray, fp: np.ndarray, fn: np.ndarray, tn: np.ndarray
     product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(product > 0, (tp * tn - fp * fn) / np.sqrt(product), np.nan)
-
-
-def roc_auc(is_positive: Sequence[bool], scores: Sequence[float]) -> float | None:
-    """Return the area under the ROC curve: how often a positive scores above a negative.
-
-    Args:
-        is_positive: The class of each row.
-        scores: Higher should mean positive; equal scores count half.
-
-    Returns:
-        0 to 1, 0.5 is chance. None when a class does not occur.
-
-    Raises:
-        ValueError: The two lists differ in length.
-
-    Example:
-        >>> roc_auc([True, True, False, False], [0.9, 0.4, 0.4, 0.1])
-        0.875
-        >>> roc_auc([True], [0.5]) is None
-        True
-    """
-    if len(is_positive) != len(scores):
-        raise ValueError(f"{len(is_positive)} classes for {len(scores)} scores")
-    if not any(is_positive) or all(is_positive):
-        return None
-    return float(_auc_of_counts(is_positive, scores, np.ones((1, len(scores))))[0])
-
-
-def roc_auc_interval(
-    is_positive: Sequence[bool],
-    scores: Sequence[float],
-    units: Sequence[Hashable] | None = None,
-    *,
-    seed: int,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-) -> tuple[float, float] | None:
-    """Return the bootstrap interval of ``roc_auc``.
-
-    Args:
-        is_positive: The class of each row.
-        scores: The score of each row.
-        units: What is drawn, such as the question of each row; None draws rows.
-        seed: Seed of the draws.
-        resamples: How many resamples.
-        level: Share of the resampled areas inside the interval.
-
-    Returns:
-        (low, high); None when a class does not occur, or too rarely to be in most resamples.
-
-    Raises:
-        ValueError: The lists differ in length.
-
-    Example:
-        >>> scores = [0.9, 0.1, 0.3, 0.4, 0.8, 0.7]
-        >>> low, high = roc_auc_interval([True, False] * 9, scores * 3, seed=0)
-        >>> 0 <= low < roc_auc([True, False] * 9, scores * 3) < high <= 1
-        True
-    """
-    if roc_auc(is_positive, scores) is None:
-        return None
-    numbers: dict[Hashable, int] = {}
-    names = range(len(scores)) if units is None else units
-    unit_of = [numbers.setdefault(unit, len(numbers)) for unit in names]
-    if len(unit_of) != len(scores):
-        raise ValueError(f"{len(unit_of)} units for {len(scores)} scores")
-    return bootstrap_interval(
-        lambda counts: _auc_of_counts(is_positive, scores, counts[:, unit_of]),
-        len(numbers),
-        seed=seed,
-        resamples=resamples,
-        level=level,
-    )
-
-
-def _auc_of_counts(
-    is_positive: Sequence[bool], scores: Sequence[float], counts: np.ndarray
-) -> np.ndarray:
-    """Return the area of each resample ``[block]`` from the counts of its rows ``[block, n]``."""
-    values = np.asarray(scores, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(values[order]) > 0))
-    classes = np.asarray(is_positive, dtype=bool)[order]
-    # Rows of equal score stand together: of one another, half count as below.
-    positives = np.add.reduceat(counts[:, order] * classes, starts, axis=1)
-    negatives = np.add.reduceat(counts[:, order] * ~classes, starts, axis=1)
-    below = negatives.cumsum(axis=1) - negatives / 2
-    pairs = positives.sum(axis=1) * negatives.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(pairs > 0, (positives * below).sum(axis=1) / pairs, np.nan)
 
 
 def wilson_interval(successes: int, trials: int, level: float = 0.95) -> tuple[float, float] | None:

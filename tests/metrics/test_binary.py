@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.metrics import confusion_matrix, f1_score, matthews_corrcoef, roc_auc_score
+from sklearn.metrics import confusion_matrix, f1_score, matthews_corrcoef
 
 from opencompass_ext.metrics.binary import (
     Confusion,
@@ -13,15 +13,10 @@ from opencompass_ext.metrics.binary import (
     f1,
     mcc,
     mcc_of_arrays,
-    roc_auc,
-    roc_auc_interval,
     wilson_interval,
 )
-from opencompass_ext.metrics.bootstrap import draw_counts
 
 CLASSES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
-# Few different scores, so that equal ones are common.
-SCORED = st.lists(st.tuples(st.booleans(), st.integers(min_value=-3, max_value=3)), max_size=40)
 COUNTS = st.integers(min_value=0, max_value=400)
 
 
@@ -61,50 +56,6 @@ def test_many_counts_at_once_give_the_same_mcc(tables):
     one_by_one = [mcc(Confusion(*table)) for table in tables]
     expected = [np.nan if value is None else value for value in one_by_one]
     assert at_once == pytest.approx(expected, nan_ok=True)
-
-
-@given(SCORED)
-def test_auc_agrees_with_scikit_learn(rows):
-    classes, scores = [y for y, _ in rows], [float(s) for _, s in rows]
-    ours = roc_auc(classes, scores)
-    if len(set(classes)) < 2:
-        assert ours is None
-    else:
-        assert ours == pytest.approx(roc_auc_score(classes, scores))
-
-
-@given(SCORED.filter(lambda rows: len({y for y, _ in rows}) == 2))
-def test_turning_the_scores_round_turns_the_auc_round(rows):
-    classes, scores = [y for y, _ in rows], [float(s) for _, s in rows]
-    assert roc_auc(classes, [-s for s in scores]) == pytest.approx(1 - roc_auc(classes, scores))
-
-
-@pytest.mark.parametrize("units", [None, [i // 3 for i in range(60)]])
-def test_a_resampled_auc_is_that_of_the_drawn_rows(units):
-    rng = np.random.default_rng(0)
-    classes = rng.random(60) < 0.4
-    scores = np.round(rng.normal(size=60) + classes, 1)
-    groups = np.arange(60) if units is None else np.array(units)
-    areas = []
-    for row in next(draw_counts(groups.max() + 1, seed=5, resamples=100)):
-        drawn = np.repeat(np.arange(60), row[groups].astype(int))
-        areas.append(roc_auc_score(classes[drawn], scores[drawn]))
-    expected = tuple(np.quantile(areas, [0.025, 0.975]))
-    got = roc_auc_interval(classes.tolist(), scores.tolist(), units, seed=5, resamples=100)
-    assert got == pytest.approx(expected)
-
-
-def test_a_class_that_is_missing_or_rare_gives_no_interval():
-    assert roc_auc_interval([True, True], [0.1, 0.2], seed=0) is None
-    # One row of a class is missing from every third resample.
-    assert roc_auc_interval([True] + [False] * 20, list(range(21)), seed=0) is None
-
-
-def test_auc_of_lists_of_different_length_is_refused():
-    with pytest.raises(ValueError, match="2 classes for 1 scores"):
-        roc_auc([True, False], [1.0])
-    with pytest.raises(ValueError, match="1 units for 2 scores"):
-        roc_auc_interval([True, False], [1.0, 0.0], ["q"], seed=0)
 
 
 @given(st.integers(min_value=1, max_value=300), st.data())

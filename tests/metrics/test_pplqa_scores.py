@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opencompass_ext.metrics.geval import geval
+from opencompass_ext.metrics.gptscore import gptscore
+from opencompass_ext.metrics.parts import Part
 from opencompass_ext.metrics.pplqa import (
     VARIANTS,
     Pair,
-    Part,
     explained,
-    geval,
-    gptscore,
     pmi_per_token,
     ppl_a,
     ppl_a_given_q,

@@ -87,7 +87,7 @@ ALLOWED: dict[str, set[str]] = {
     "registry": {"compat", "user_code"},
     "prompting": {"registry"},
     "models": {"registry", "likelihood", "user_code", "datasets"},
-    "datasets": {"registry"},
+    "datasets": {"registry", "predictions", "outputs"},
     "journal": {"outputs"},
     "predictions": {"journal", "outputs", "redact"},
     "inferencers": {"registry", "prompting", "models", "predictions", "outputs", "likelihood"},

@@ -4,6 +4,7 @@ from opencompass_ext.datasets.base import BaseDataset
 from opencompass_ext.datasets.hub import HFDataset
 from opencompass_ext.datasets.inference_ppl import InferencePPLDataset
 from opencompass_ext.datasets.jsonl import JsonlDataset
+from opencompass_ext.datasets.pplqa import PPLqaDataset
 from opencompass_ext.datasets.rag import RAGDataset
 from opencompass_ext.datasets.reader import DatasetReader
 
@@ -13,5 +14,6 @@ __all__ = [
     "HFDataset",
     "InferencePPLDataset",
     "JsonlDataset",
+    "PPLqaDataset",
     "RAGDataset",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from opencompass_ext.datasets.reader import DatasetReader
 from opencompass_ext.errors import ConfigError, did_you_mean
@@ -18,7 +18,8 @@ class BaseDataset:
 
     Args:
         reader_cfg: Arguments of ``DatasetReader``: which columns, splits and rows are read.
-        limit: At most this many test rows.
+        limit: At most this many test rows, or groups of rows where the class has a
+            ``group_column``.
         **load_arguments: Arguments of ``load``: every other key of the config.
 
     Raises:
@@ -36,6 +37,9 @@ class BaseDataset:
         >>> Squares(count=5, reader_cfg=dict(test_range="[1:3]")).test["n"][:]
         [1, 4]
     """
+
+    # Ranges and limits count groups of rows with the same value here; see ``DatasetReader``.
+    group_column: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -56,7 +60,13 @@ class BaseDataset:
                 f"{kind}.load must return a datasets.Dataset or DatasetDict, "
                 f"got {type(dataset).__name__}: Dataset.from_list(rows) makes one"
             )
-        self.reader = DatasetReader(dataset, limit=limit, where=self.where, **reader_arguments)
+        self.reader = DatasetReader(
+            dataset,
+            limit=limit,
+            where=self.where,
+            group_column=self.group_column,
+            **reader_arguments,
+        )
 
     @staticmethod
     def load(**kwargs: Any) -> Dataset | DatasetDict:
@@ -80,7 +90,7 @@ class BaseDataset:
 
 def _reader_keys() -> inspect.Signature:
     signature = inspect.signature(DatasetReader)
-    given_here = ("dataset", "limit", "where")
+    given_here = ("dataset", "limit", "where", "group_column")
     return signature.replace(
         parameters=[p for p in signature.parameters.values() if p.name not in given_here]
     )

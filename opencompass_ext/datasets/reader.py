@@ -28,6 +28,9 @@ class DatasetReader:
         limit: At most this many rows of the test split, the first of those that ``test_range``
             leaves.
         where: Gives the place of a row, by its index in the data, for error messages.
+        group_column: Rows that follow one another with the same value in this column belong
+            together, as the answers to one question do: ranges and ``limit`` count such groups
+            and never cut one apart. None: every row stands for itself.
 
     Raises:
         ConfigError: An argument has the wrong form, a column is not there, or a range is empty.
@@ -45,6 +48,7 @@ class DatasetReader:
         test_range: int | float | str | None = None,
         limit: int | None = None,
         where: Callable[[int], str] = "row {}".format,
+        group_column: str | None = None,
     ) -> None:
         if isinstance(input_columns, str):
             input_columns = input_columns.split()
@@ -56,6 +60,7 @@ class DatasetReader:
         self._dataset = dataset
         self._train = (train_split, train_range)
         self._where = where
+        self._group_column = group_column
         self.test = self._read("test", test_split, test_range, limit)
         self.input_columns = self._asked_for or [
             column for column in self.test.column_names if column != output_column
@@ -82,17 +87,29 @@ class DatasetReader:
         self, use: str, split: str, rows: int | float | str | None, limit: int | None = None
     ) -> Dataset:
         dataset = self._split(use, split)
-        try:
-            selected = select_rows(len(dataset), rows)
-        except ConfigError as error:
-            raise ConfigError(f"{use}_range: {error}") from error
-        if limit is not None:
-            selected = selected[:limit]
+        selected = self._select(use, dataset, rows, limit)
         self._check_columns(dataset.column_names)
         if not (isinstance(selected, range) and len(selected) == len(dataset)):
             dataset = dataset.select(selected)
         self._check_values(dataset, selected)
         return dataset
+
+    def _select(
+        self, use: str, dataset: Dataset, rows: int | float | str | None, limit: int | None
+    ) -> Sequence[int]:
+        """Return the indices of the rows that a range and a limit leave."""
+        column = self._group_column
+        groups = None if column is None else _consecutive_groups(dataset[column][:])
+        total = len(dataset) if groups is None else len(groups)
+        try:
+            selected = select_rows(total, rows)
+        except ConfigError as error:
+            raise ConfigError(f"{use}_range: {error}") from error
+        if limit is not None:
+            selected = selected[:limit]
+        if groups is None:
+            return selected
+        return [row for group in selected for row in groups[group]]
 
     def _split(self, use: str, split: str) -> Dataset:
         from datasets import Dataset
@@ -130,3 +147,9 @@ class DatasetReader:
                     f"{self._where(row)}: no value in column {column!r}, "
                     f"which reader_cfg -> input_columns asks for"
                 )
+
+
+def _consecutive_groups(values: Sequence[Any]) -> list[range]:
+    """Return the row ranges in which a value does not change, in order."""
+    starts = [i for i, value in enumerate(values) if i == 0 or value != values[i - 1]]
+    return [range(a, b) for a, b in zip(starts, [*starts[1:], len(values)], strict=True)]

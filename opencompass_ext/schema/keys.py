@@ -41,7 +41,7 @@ DEFAULT_SUMMARIZER = "DefaultSummarizer"
 # Arguments that the run fills in itself, so that a config cannot.
 GIVEN_TO_RETRIEVER = ("dataset",)
 GIVEN_TO_INFERENCER = ("model", "progress", "output_json_filepath", "output_json_filename")
-GIVEN_TO_READER = ("dataset", "limit", "where")
+GIVEN_TO_READER = ("dataset", "limit", "where", "group_column")
 GIVEN_TO_TASK = ("spec",)
 
 

@@ -126,3 +126,26 @@ def test_a_dataset_that_was_already_cut_is_read_as_it_stands(message):
     cut = Dataset.from_dict({"q": ["a", None, "c", None]}).select([2, 3, 0])
     text = message(DataError, DatasetReader, cut, input_columns=["q"])
     assert text.startswith("row 1: ")
+
+
+GROUPED = Dataset.from_dict({"id": list("aabccc"), "n": list(range(6))})
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({}, [0, 1, 2, 3, 4, 5]),
+        ({"limit": 2}, [0, 1, 2]),
+        ({"test_range": "[1:]"}, [2, 3, 4, 5]),
+        ({"test_range": "[::-1]", "limit": 2}, [3, 4, 5, 2]),
+    ],
+)
+def test_ranges_and_limits_count_groups(options, rows):
+    reader = DatasetReader(GROUPED, group_column="id", **options)
+    assert reader.test["n"][:] == rows
+
+
+def test_a_draw_takes_whole_groups():
+    drawn = DatasetReader(GROUPED, group_column="id", test_range=2).test["id"][:]
+    assert len(set(drawn)) == 2
+    assert sorted(drawn) == sorted(name for name in "aabccc" if name in set(drawn))

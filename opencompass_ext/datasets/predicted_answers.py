@@ -1,0 +1,131 @@
+"""Answers that systems gave in earlier runs, read from predictions files."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from opencompass_ext.errors import ConfigError, DataError, did_you_mean
+from opencompass_ext.outputs import RunFolder
+from opencompass_ext.predictions import load_predictions
+
+logger = logging.getLogger(__name__)
+
+
+class PredictedAnswers(NamedTuple):
+    """What one system answered, a text for each question, and the file that says so."""
+
+    system: str
+    path: Path
+    texts: list[str]
+
+
+def read_predicted_answers(
+    files: Sequence[str | Mapping[str, Any]], questions: Sequence[str]
+) -> list[PredictedAnswers]:
+    """Return the answers of predictions files made by this package or by OpenCompass.
+
+    Args:
+        files: Paths ``<work_dir>/<time>/predictions/<system>/<dataset>.json``, where a folder
+            called ``latest`` that does not exist stands for the latest run; or
+            ``dict(path=..., model=...)`` where the system is not to be called like the folder.
+        questions: The questions, in order: row i of each file answers question i.
+
+    Raises:
+        ConfigError: An entry of ``files`` is neither, or two are of one system.
+        DataError: A file holds no answers, or not those to the questions.
+        PredictionsError: A file is missing, damaged or unfinished.
+    """
+    if isinstance(files, (str, os.PathLike, Mapping)) or not files:
+        raise ConfigError(
+            f"answers_from must be a list of predictions files, at least one, got {files!r}"
+        )
+    answers: list[PredictedAnswers] = []
+    for entry in files:
+        path, system = _path_and_system(entry)
+        for other in answers:
+            if other.system == system:
+                raise ConfigError(
+                    f"answers_from names {system!r} twice, {other.path} and {path}: tell them "
+                    "apart with dict(path=..., model=...)"
+                )
+        answers.append(PredictedAnswers(system, path, _read_texts(path, questions)))
+    return answers
+
+
+def _path_and_system(entry: Any) -> tuple[Path, str]:
+    given: Any = {"path": entry} if isinstance(entry, (str, os.PathLike)) else entry
+    if not isinstance(given, Mapping) or not isinstance(given.get("path"), (str, os.PathLike)):
+        raise ConfigError(
+            "answers_from lists paths of predictions files, or dict(path=..., model=...), got "
+            f"{entry!r}"
+        )
+    for key in given:
+        if key not in ("path", "model"):
+            raise ConfigError(
+                f"answers_from: no key {key!r} beside a path: "
+                f"{did_you_mean(str(key), ['path', 'model'])}"
+            )
+    path = _latest(Path(given["path"]).expanduser())
+    system = given.get("model", path.absolute().parent.name)
+    if not isinstance(system, str) or not system.strip():
+        raise ConfigError(f"answers_from: 'model' must be the name of a system, got {system!r}")
+    return path, system
+
+
+def _latest(path: Path) -> Path:
+    """Return the path with the name of the latest run in place of ``latest``."""
+    for folder in path.parents:
+        if folder.name == "latest" and not folder.exists():
+            run = RunFolder.reopen(folder.parent, "latest").root
+            return run / path.relative_to(folder)
+    return path
+
+
+def _read_texts(path: Path, questions: Sequence[str]) -> list[str]:
+    rows = load_predictions(path)
+    if len(rows) != len(questions):
+        raise DataError(
+            f"{path} holds {len(rows)} answers, and there are {len(questions)} questions: row i "
+            "must answer question i. If only some were generated, say which with "
+            "answers_range='[...]', as in the test_range of that run"
+        )
+    for number, row in enumerate(rows):
+        if not isinstance(row.get("prediction"), str):
+            raise DataError(
+                f"{path}, row {number}: 'prediction' must be the answer as text, got "
+                f"{row.get('prediction')!r:.80}; the row has {', '.join(row) or 'nothing'}"
+            )
+        _check_prompt(path, number, row, questions)
+    cut = sum(row.get("finish_reason") == "length" for row in rows)
+    if cut:
+        logger.warning(
+            "%s: %d of %d answers were cut at max_out_len, and are compared as they are",
+            path,
+            cut,
+            len(rows),
+        )
+    return [row["prediction"] for row in rows]
+
+
+def _check_prompt(
+    path: Path, number: int, row: Mapping[str, Any], questions: Sequence[str]
+) -> None:
+    """Refuse a row whose prompt asks another question, where the prompt tells."""
+    prompt = json.dumps(row.get("origin_prompt"), ensure_ascii=False)
+
+    def is_asked(question: str) -> bool:
+        return json.dumps(question.strip(), ensure_ascii=False)[1:-1] in prompt
+
+    if is_asked(questions[number]):
+        return
+    other = next((i for i, question in enumerate(questions) if is_asked(question)), None)
+    if other is not None:
+        raise DataError(
+            f"{path}, row {number}: its prompt asks question {other} of the file (counted from 0), "
+            f"not question {number}: rows and questions must be in the same order"
+        )

@@ -92,6 +92,7 @@ ALLOWED: dict[str, set[str]] = {
     "predictions": {"journal", "outputs", "redact"},
     "inferencers": {"registry", "prompting", "models", "predictions", "outputs", "likelihood"},
     "evaluators": {"registry", "metrics"},
+    "judging": {"registry", "outputs", "sentences", "endpoints"},
     "partitioners": {"registry", "outputs"},
     "catalog": {"config"},
     "schema": {"config", "registry", "compat", "outputs", "datasets", "redact"},

@@ -10,6 +10,7 @@ what to do. Anything else that is raised is a bug and keeps its traceback.
     ├── ModelError               weights, tokenizer, device                the task fails, 1
     ├── MissingDependencyError   an optional package is not installed      the task fails, 1
     ├── PredictionsError         a predictions file that cannot be used    the task fails, 1
+    ├── IncompleteError          results are written, with rows missing    the task fails, 1
     └── OutputError              a file cannot be written: full disk, ...  the task fails, 1
 """
 
@@ -66,6 +67,10 @@ class MissingDependencyError(OpenCompassExtError):
 
 class PredictionsError(OpenCompassExtError):
     """A predictions file is missing, incomplete, or lacks a column the evaluator asks for."""
+
+
+class IncompleteError(OpenCompassExtError):
+    """An evaluation went through and its results are written, but rows are missing from them."""
 
 
 class OutputError(OpenCompassExtError):

@@ -7,6 +7,7 @@
         logs/{infer,eval}/<model>/<dataset>.out
         predictions/<model>/<dataset>.json          beside it while running: .journal, .lock
         predictions/<model>/<dataset>.provenance
+        judging/<model>/<dataset>.transcript.jsonl
         results/<model>/<dataset>.json
         summary/summary_<time>.{txt,csv,md}
 
@@ -237,6 +238,11 @@ class RunFolder:
     def predictions(self, model_abbr: str, dataset_abbr: str) -> Path:
         """Return the path of the predictions of one model on one dataset."""
         return self.root / "predictions" / safe_name(model_abbr) / f"{safe_name(dataset_abbr)}.json"
+
+    def transcript(self, model_abbr: str, dataset_abbr: str) -> Path:
+        """Return the path of what a judge was asked about one model on one dataset, and said."""
+        folder = self.root / "judging" / safe_name(model_abbr)
+        return folder / f"{safe_name(dataset_abbr)}.transcript.jsonl"
 
     def results(self, model_abbr: str, dataset_abbr: str) -> Path:
         """Return the path of the metrics of one model on one dataset."""

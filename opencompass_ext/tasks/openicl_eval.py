@@ -7,13 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opencompass_ext.errors import DataError, PredictionsError
+from opencompass_ext.errors import DataError, IncompleteError, PredictionsError
 from opencompass_ext.outputs import write_json
 from opencompass_ext.predictions import load_predictions, read_provenance
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.redact import hide_secrets
 from opencompass_ext.registry import EVALUATORS, TASKS
 from opencompass_ext.tasks.base import BaseTask, ModelCache, ReportProgress, build_dataset
+from opencompass_ext.tasks.openicl_infer import takes_argument
 
 
 @TASKS.register_module()
@@ -42,9 +43,13 @@ class OpenICLEvalTask(BaseTask):
         return f"eval with {cls.num_gpus(spec)} GPUs"
 
     def run(self, report: ReportProgress, models: ModelCache) -> str:
-        """Call the evaluator with the columns that its ``score`` names, and write what it gives."""
+        """Call the evaluator with the columns that its ``score`` names, and write what it gives.
+
+        Raises:
+            IncompleteError: The results are written and say themselves that rows are missing.
+        """
         evaluator_cfg = self.section("eval_cfg", "evaluator")
-        evaluator = EVALUATORS.build(evaluator_cfg)
+        evaluator = self._build_evaluator(evaluator_cfg, report)
         model_abbr, dataset_abbr = self.model["abbr"], self.dataset["abbr"]
         path = self.run_folder.predictions(model_abbr, dataset_abbr)
         rows = load_predictions(path)
@@ -68,7 +73,19 @@ class OpenICLEvalTask(BaseTask):
             self.run_folder.results(model_abbr, dataset_abbr),
             self._results(result, hide_secrets({**provenance, "evaluator": evaluator_cfg})),
         )
+        if result.get("incomplete"):
+            raise IncompleteError(result["incomplete"])
         return "done"
+
+    def _build_evaluator(self, config: Mapping[str, Any], report: ReportProgress) -> Any:
+        """Build the evaluator, with what it asks for by name of the place it works at."""
+        given = {
+            "transcript": self.run_folder.transcript(self.model["abbr"], self.dataset["abbr"]),
+            "progress": report,
+        }
+        evaluator_class = EVALUATORS.get(config["type"])
+        wanted = [name for name in given if takes_argument(evaluator_class, name, by_name=True)]
+        return EVALUATORS.build(config, **{name: given[name] for name in wanted})
 
     def _test_set(self, row_count: int) -> Any:
         test_set = build_dataset(self.dataset).test

@@ -17,6 +17,7 @@ HEAVY = {"torch", "transformers", "datasets", "scipy", "accelerate", "pyarrow"}
 LIGHT = {
     *("cli", "partitioners", "runners", "summarizers", "config", "schema", "catalog"),
     *("outputs", "registry", "records", "errors", "compat", "running", "plan", "progress"),
+    *("sizes", "merging", "final_file", "predictions", "journal", "python_process"),
 }
 
 
@@ -80,20 +81,25 @@ ALLOWED: dict[str, set[str]] = {
     "compat": set(),
     "user_code": set(),
     "redact": set(),
+    "endpoints": set(),
+    "sentences": set(),
     "outputs": set(),
     "likelihood": set(),
     "metrics": set(),
     "config": {"redact"},
     "registry": {"compat", "user_code"},
     "prompting": {"registry"},
-    "models": {"registry", "likelihood", "user_code", "datasets"},
+    "models": {"registry", "likelihood", "user_code", "endpoints", "datasets"},
     "datasets": {"registry", "predictions", "outputs"},
     "journal": {"outputs"},
-    "predictions": {"journal", "outputs", "redact"},
+    "final_file": {"journal", "outputs", "redact"},
+    "predictions": {"journal", "final_file", "outputs"},
+    "merging": {"journal", "final_file", "predictions", "outputs"},
+    "python_process": set(),
     "inferencers": {"registry", "prompting", "models", "predictions", "outputs", "likelihood"},
     "evaluators": {"registry", "metrics"},
     "judging": {"registry", "outputs", "sentences", "endpoints"},
-    "partitioners": {"registry", "outputs"},
+    "partitioners": {"registry", "outputs", "sizes"},
     "catalog": {"config"},
     "schema": {"config", "registry", "compat", "outputs", "datasets", "redact"},
 }

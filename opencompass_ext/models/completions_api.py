@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from opencompass_ext.errors import ConfigError, MissingDependencyError, ModelError
+from opencompass_ext.endpoints.address import (
+    check_key_env,
+    check_seconds,
+    checked_base_url,
+    read_key,
+)
+from opencompass_ext.errors import ConfigError, MissingDependencyError
 from opencompass_ext.models.options import as_plain_json, check_positive
 from opencompass_ext.models.scoring import SpanScoringModel
 from opencompass_ext.models.sources import check_source, local_source, source_identity
@@ -18,8 +21,6 @@ from opencompass_ext.registry import MODELS
 if TYPE_CHECKING:
     from opencompass_ext.likelihood.scorer import Backend
     from opencompass_ext.models.tokenizer import TextSide
-
-BASE_URL_VARIABLE = "OPENAI_BASE_URL"
 
 
 @MODELS.register_module()
@@ -78,18 +79,12 @@ class OpenAICompletionsModel(SpanScoringModel):
         )
         if isinstance(max_tokens, bool) or max_tokens not in (0, 1):
             raise ConfigError(f"max_tokens must be 0 or 1, got {max_tokens!r}")
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
-            raise ConfigError(f"timeout must be a number of seconds above 0, got {timeout!r}")
-        # A key written here by mistake must not reach the error.
-        if not isinstance(key_env, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key_env):
-            raise ConfigError(
-                "key_env must be the name of an environment variable that holds the key, such as "
-                "'OPENAI_API_KEY', never the key itself"
-            )
+        check_seconds(timeout=timeout)
+        check_key_env(key_env)
         check_source(tokenizer_path, "tokenizer_path")
         self.path = path
         self.tokenizer_path = tokenizer_path
-        self.base_url = _checked_base_url(base_url)
+        self.base_url = checked_base_url(base_url, "/completions")
         self.key_env = key_env
         self.tokenizer_kwargs = dict(tokenizer_kwargs or {})
         self.max_tokens = max_tokens
@@ -147,7 +142,9 @@ class OpenAICompletionsModel(SpanScoringModel):
                 "HuggingFaceBaseModel or VLLMModel, or leave token_details out"
             )
         try:
+            from opencompass_ext.endpoints.posting import PostOptions
             from opencompass_ext.models.completions_client import (
+                HINTS,
                 CompletionsBackend,
                 CompletionsOptions,
             )
@@ -157,64 +154,23 @@ class OpenAICompletionsModel(SpanScoringModel):
             raise MissingDependencyError(
                 error.name, needed_for=type(self).__name__, extra="api"
             ) from error
-        options = CompletionsOptions(
+        post = PostOptions(
             url=f"{self.base_url}/completions",
-            model=self.path,
-            key=_read_key(self.key_env),
+            key=read_key(self.key_env),
             key_env=self.key_env,
+            timeout=self.timeout,
+            max_attempts=self.max_attempts,
+            hints=HINTS,
+        )
+        options = CompletionsOptions(
+            post,
+            model=self.path,
             max_tokens=self.max_tokens,
             batch_prompts=min(self.batch_prompts, batch_rows or self.batch_prompts),
             concurrency=self.concurrency,
-            timeout=self.timeout,
-            max_attempts=self.max_attempts,
         )
         return CompletionsBackend(
             options,
             token_text=self.text_side.encoder.token_text,
             note_model=self._served_as.add,
         )
-
-
-def _checked_base_url(given: str | None) -> str:
-    """Return the URL that endpoint names are appended to, without a slash at its end.
-
-    Raises:
-        ConfigError: It is no URL, or has parts it must not have.
-        ModelError: There is none, neither given nor in the environment of this machine.
-    """
-    source = "base_url" if given is not None else f"the environment variable {BASE_URL_VARIABLE}"
-    url = given if given is not None else os.environ.get(BASE_URL_VARIABLE)
-    if not url:
-        raise ModelError(
-            "nothing says where the endpoint is: set the environment variable "
-            f"{BASE_URL_VARIABLE}, or base_url in the config, to a URL such as "
-            "'http://localhost:8000/v1'"
-        )
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise ConfigError(f"{source} is no URL: {error}") from error
-    # Checked first: a password must not reach the other errors.
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ConfigError(
-            f"{source} must have neither a user name or password nor a part after '?' or '#': the "
-            "key is read from the environment variable that key_env names"
-        )
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{source} must begin with http:// or https:// and a host, got {url!r}")
-    base_url = url.rstrip("/")
-    if base_url.endswith("/completions"):
-        raise ConfigError(
-            f"{source} must end before '/completions', which is appended to it, got {url!r}"
-        )
-    return base_url
-
-
-def _read_key(variable: str) -> str | None:
-    key = os.environ.get(variable, "").strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ModelError(
-            f"the environment variable {variable} holds no key: a key has only printable ASCII "
-            f"characters and no blank; it has {len(key)} characters"
-        )
-    return key or None

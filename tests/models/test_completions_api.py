@@ -11,8 +11,9 @@ import pytest
 from completions_server import cuts_body, cuts_json, fails, hangs, serve
 from support.reference import close
 
+from opencompass_ext.endpoints import posting
 from opencompass_ext.errors import ConfigError, MissingDependencyError, ModelError
-from opencompass_ext.models import HuggingFaceBaseModel, OpenAICompletionsModel, completions_client
+from opencompass_ext.models import HuggingFaceBaseModel, OpenAICompletionsModel
 from opencompass_ext.records import LabelledText
 
 KEY = "sk-Very-Secret-0123456789"
@@ -44,7 +45,7 @@ def server(running, monkeypatch):
     running.forget()
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(completions_client, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(posting, "FIRST_WAIT_SECONDS", 0.001)
     return running
 
 
@@ -169,7 +170,7 @@ def test_a_passing_failure_changes_nothing(make, server, local, failure):
     ("header", "wait"), [("0", "0.0"), ("0.01", "0.0"), ("Thu, 01 Jan 1970 00:00:00 GMT", "0.0")]
 )
 def test_retry_after_is_obeyed(make, server, monkeypatch, caplog, header, wait):
-    monkeypatch.setattr(completions_client, "FIRST_WAIT_SECONDS", 30.0)
+    monkeypatch.setattr(posting, "FIRST_WAIT_SECONDS", 30.0)
     server.script = [fails(429, {"error": {"message": "slow down"}}, [("Retry-After", header)])]
     make().score_all(TEXTS[:1])
     (message,) = caplog.messages
@@ -356,7 +357,8 @@ def test_token_details_are_refused(make):
 
 
 def test_a_missing_package_is_named_with_the_command_that_brings_it(make, monkeypatch):
-    monkeypatch.delitem(sys.modules, "opencompass_ext.models.completions_client")
+    for module in ("models.completions_client", "endpoints.posting"):
+        monkeypatch.delitem(sys.modules, f"opencompass_ext.{module}")
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(MissingDependencyError, match=r"'httpx'.*opencompass_ext\[api\]"):
         make().score_all(TEXTS)

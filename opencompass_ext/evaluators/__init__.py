@@ -2,5 +2,16 @@
 
 from opencompass_ext.evaluators.average_ppl import AverageInferencePPLEvaluator
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.geval import GEvalEvaluator
+from opencompass_ext.evaluators.gptscore import GPTScoreEvaluator
+from opencompass_ext.evaluators.pplqa import PPLqaEvaluator
+from opencompass_ext.evaluators.thelma import ThelmaEvaluator
 
-__all__ = ["AverageInferencePPLEvaluator", "BaseEvaluator"]
+__all__ = [
+    "AverageInferencePPLEvaluator",
+    "BaseEvaluator",
+    "GEvalEvaluator",
+    "GPTScoreEvaluator",
+    "PPLqaEvaluator",
+    "ThelmaEvaluator",
+]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from opencompass_ext.metrics.bootstrap import RESAMPLES, mean_interval, median_interval
 from opencompass_ext.metrics.ranks import ranks
@@ -66,7 +66,7 @@ class Ranking(NamedTuple):
 
 
 def rank_systems(
-    scores: Mapping[str, Mapping[Hashable, float]],
+    scores: Mapping[str, Mapping[Any, float]],
     *,
     higher_is_better: bool,
     seed: int,
@@ -128,7 +128,7 @@ def rank_systems(
 
 
 def _win_rate(
-    system: str, answered: Mapping[str, Mapping[Hashable, float]], sign: float
+    system: str, answered: Mapping[str, Mapping[Any, float]], sign: float
 ) -> tuple[float | None, int]:
     won = []
     for other, of_other in answered.items():

@@ -1,0 +1,170 @@
+"""How far scores agree with people's preferences and ranks, all on exactly the same answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from opencompass_ext.evaluators.answers.comparisons import (
+    Comparison,
+    Comparisons,
+    by_majority,
+    by_vote,
+)
+from opencompass_ext.evaluators.answers.predictors import LENGTH, Predictor, why_incomplete
+from opencompass_ext.evaluators.answers.rows import AnswerRow
+from opencompass_ext.metrics.pairwise import accuracy_difference, agreement, credits
+from opencompass_ext.metrics.ranks import rank_agreement
+
+OVERALL = None
+
+
+def preference_agreement(
+    rows: Sequence[AnswerRow], predictors: Sequence[Predictor], *, seed: int, resamples: int
+) -> dict[str, Any] | None:
+    """Return the agreement with preferences, per vote and by majority, overall and per category.
+
+    Args:
+        rows: The answers.
+        predictors: The scores; one of them is the length of the answer.
+        seed: Seed of all intervals.
+        resamples: Resamples of each interval.
+
+    Returns:
+        ``{"votes": {...}, "majority": {...}}``, each with ``ties``, ``unanswered`` and ``groups``;
+        ``majority`` is None when each pair has one vote. None when there are no votes.
+    """
+    votes, majorities = by_vote(rows), by_majority(rows)
+    if not (votes.decided or votes.ties or votes.unanswered):
+        return None
+
+    def described(found: Comparisons) -> dict[str, Any]:
+        groups = []
+        for category in _groups(rows):
+            chosen = [c for c in found.decided if category in (OVERALL, rows[c.first].category)]
+            groups.append(_of_group(category, chosen, rows, predictors, seed, resamples))
+        return {"ties": found.ties, "unanswered": found.unanswered, "groups": groups}
+
+    return {
+        "votes": described(votes),
+        "majority": None if majorities == votes else described(majorities),
+    }
+
+
+def ranks_agreement(
+    rows: Sequence[AnswerRow], predictors: Sequence[Predictor], *, seed: int, resamples: int
+) -> dict[str, Any] | None:
+    """Return the agreement with ranks, overall and per category.
+
+    Args:
+        rows: The answers.
+        predictors: The scores.
+        seed: Seed of all intervals.
+        resamples: Resamples of each interval.
+
+    Returns:
+        ``{"groups": [...]}``; None when no answer has a rank.
+    """
+    ranked = [number for number, row in enumerate(rows) if row.rank is not None]
+    if not ranked:
+        return None
+    groups = []
+    for category in _groups(rows):
+        chosen = [n for n in ranked if category in (OVERALL, rows[n].category)]
+        if not chosen and category is not OVERALL:
+            continue
+        kept, excluded = _complete(chosen, predictors)
+        found = []
+        for predictor in predictors:
+            # Rank 1 is the best, so the score is turned to have its best values low.
+            of_predictor = rank_agreement(
+                [-predictor.goodness(n) for n in kept],
+                [rows[n].rank or 0.0 for n in kept],
+                [rows[n].question for n in kept],
+                seed=seed,
+                resamples=resamples,
+            )
+            found.append(
+                {
+                    **_named(predictor),
+                    "tau_b": of_predictor.pooled.value,
+                    "tau_b_p": of_predictor.pooled.p,
+                    "tau_b_ci95": of_predictor.pooled_ci95,
+                    "mean_tau": of_predictor.mean,
+                    "mean_tau_ci95": of_predictor.mean_ci95,
+                    "questions_in_mean": of_predictor.questions_in_mean,
+                }
+            )
+        groups.append(
+            {
+                "category": category,
+                "n": len(kept),
+                "questions": len({rows[n].question for n in kept}),
+                "excluded": excluded,
+                "predictors": found,
+            }
+        )
+    return {"groups": groups}
+
+
+def _groups(rows: Sequence[AnswerRow]) -> list[str | None]:
+    """Return all rows together, then each category if there are several."""
+    categories = dict.fromkeys(row.category for row in rows if row.category is not None)
+    return [OVERALL, *(categories if len(categories) > 1 else ())]
+
+
+def _of_group(
+    category: str | None,
+    comparisons: Sequence[Comparison],
+    rows: Sequence[AnswerRow],
+    predictors: Sequence[Predictor],
+    seed: int,
+    resamples: int,
+) -> dict[str, Any]:
+    lost = [
+        why_incomplete(c.first, predictors) or why_incomplete(c.second, predictors)
+        for c in comparisons
+    ]
+    kept = [c for c, why in zip(comparisons, lost, strict=True) if why is None]
+    preferred = [c.is_first_preferred for c in kept]
+    questions = [rows[c.first].question for c in kept]
+    margins = {
+        p.name: [p.goodness(c.first) - p.goodness(c.second) for c in kept] for p in predictors
+    }
+    by_length = credits(margins[LENGTH], preferred)
+    found = []
+    for predictor in predictors:
+        of_predictor = agreement(
+            margins[predictor.name], preferred, questions, seed=seed, resamples=resamples
+        )
+        record = {**_named(predictor), **of_predictor._asdict()}
+        if predictor.name != LENGTH:
+            record["versus_length"] = accuracy_difference(
+                credits(margins[predictor.name], preferred),
+                by_length,
+                questions,
+                seed=seed,
+                resamples=resamples,
+            )._asdict()
+        found.append(record)
+    return {
+        "category": category,
+        "n": len(kept),
+        "questions": len(set(questions)),
+        "excluded": dict(Counter(why for why in lost if why is not None)),
+        "predictors": found,
+    }
+
+
+def _complete(
+    chosen: Sequence[int], predictors: Sequence[Predictor]
+) -> tuple[list[int], dict[str, int]]:
+    """Return the rows for which every predictor has a value, and why the others are left out."""
+    lost = {number: why_incomplete(number, predictors) for number in chosen}
+    kept = [number for number, why in lost.items() if why is None]
+    return kept, dict(Counter(why for why in lost.values() if why is not None))
+
+
+def _named(predictor: Predictor) -> dict[str, Any]:
+    return {"name": predictor.name, "higher_is_better": predictor.higher_is_better}

@@ -1,0 +1,58 @@
+"""A score of every answer, as a predictor of what people think of the answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from opencompass_ext.evaluators.answers.rows import AnswerRow
+from opencompass_ext.metrics.parts import Score
+
+LENGTH = "answer_chars"
+"""The predictor that holds the longer answer for the better one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """One score per answer.
+
+    Attributes:
+        name: Its key in the results.
+        scores: One per row.
+        higher_is_better: Its direction.
+    """
+
+    name: str
+    scores: tuple[Score, ...]
+    higher_is_better: bool
+
+    def goodness(self, row: int) -> float:
+        """Return the score of a row, turned so that higher is better."""
+        value = self.scores[row].value
+        assert value is not None, "rows without a value are left out before"
+        return value if self.higher_is_better else -value
+
+    def null_reasons(self, rows: Iterable[int] | None = None) -> dict[str, int]:
+        """Return how many rows have no value, by reason."""
+        chosen = self.scores if rows is None else [self.scores[row] for row in rows]
+        return dict(Counter(s.reason or "no_reason" for s in chosen if s.value is None))
+
+
+def length_predictor(rows: Sequence[AnswerRow]) -> Predictor:
+    """Return the baseline that any other predictor has to beat: the longer, the better."""
+    return Predictor(LENGTH, tuple(Score(float(row.chars)) for row in rows), higher_is_better=True)
+
+
+def usable(predictors: Sequence[Predictor]) -> list[Predictor]:
+    """Return the predictors that have a value for any row."""
+    return [p for p in predictors if any(score.value is not None for score in p.scores)]
+
+
+def why_incomplete(row: int, predictors: Sequence[Predictor]) -> str | None:
+    """Return which predictor has no value for a row and why; None when all have one."""
+    for predictor in predictors:
+        score = predictor.scores[row]
+        if score.value is None:
+            return f"{predictor.name}: {score.reason}"
+    return None

@@ -1,0 +1,128 @@
+"""From scores of answers to a results file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opencompass_ext.evaluators.answers.agreement import preference_agreement, ranks_agreement
+from opencompass_ext.evaluators.answers.confounds import length_correlations
+from opencompass_ext.evaluators.answers.groundedness import groundedness
+from opencompass_ext.evaluators.answers.predictors import (
+    Predictor,
+    length_predictor,
+    usable,
+)
+from opencompass_ext.evaluators.answers.rows import AnswerRow
+from opencompass_ext.evaluators.answers.statements import (
+    coverage_statement,
+    groundedness_statement,
+    preference_statement,
+)
+from opencompass_ext.evaluators.answers.systems import systems_table
+from opencompass_ext.metrics.bootstrap import mean_interval
+
+
+def answer_results(
+    rows: Sequence[AnswerRow],
+    primary: Predictor,
+    rivals: Sequence[Predictor],
+    *,
+    seed: int,
+    resamples: int,
+) -> dict[str, Any]:
+    """Return the results of a score of answers: metrics, systems, agreement, confounds.
+
+    The metrics at the top level are the mean of the score and, where the data has them,
+    ``accuracy``, ``mcc``, ``f1_first``, ``f1_second`` and ``longer_wins`` (per vote), ``tau_b`` and
+    ``mean_tau`` (against ranks), and ``auc`` (of groundedness).
+
+    Args:
+        rows: The answers.
+        primary: The score.
+        rivals: Other scores of the same answers. Those without any value are left out and named.
+        seed: Seed of all intervals; questions are resampled.
+        resamples: Resamples of each interval.
+    """
+    length = length_predictor(rows)
+    compared = [primary, *usable(rivals), length]
+    options = {"seed": seed, "resamples": resamples}
+    results: dict[str, Any] = {**_mean(rows, primary, seed, resamples), "reasons": {}}
+    if results[primary.name] is None:
+        results["reasons"][primary.name] = _main_reason(primary)
+    preferences = preference_agreement(rows, compared, **options)
+    if preferences is not None:
+        overall = preferences["votes"]["groups"][0]
+        _put(results, overall, primary, ("accuracy", "mcc", "f1_first", "f1_second"))
+        _put(results, overall, length, ("accuracy",), {"accuracy": "longer_wins"})
+    of_ranks = ranks_agreement(rows, compared, **options)
+    if of_ranks is not None:
+        _put(results, of_ranks["groups"][0], primary, ("tau_b", "mean_tau"))
+    grounded = groundedness(rows, compared, **options)
+    if grounded is not None:
+        _put(results, grounded, primary, ("auc",))
+    systems = systems_table(rows, primary, [*usable(rivals), length], **options)
+    statement = coverage_statement(systems)
+    if preferences is not None:
+        statement += preference_statement(primary.name, preferences)
+    if grounded is not None:
+        statement += groundedness_statement(primary.name, grounded)
+    lost = primary.null_reasons()
+    return {
+        **results,
+        "lower_is_better": [] if primary.higher_is_better else [primary.name],
+        "resampled": "questions",
+        "counts": {
+            "rows": len(rows),
+            "scored_rows": len(rows) - sum(lost.values()),
+            "null_rows": lost,
+            "questions": len({row.question for row in rows}),
+            "systems": len({row.system for row in rows}),
+        },
+        "statement": statement,
+        "systems": systems,
+        "preferences": preferences,
+        "ranks": of_ranks,
+        "groundedness": grounded,
+        "length_correlations": length_correlations(rows, compared),
+        "not_compared": {p.name: p.null_reasons() for p in rivals if p not in compared},
+    }
+
+
+def _mean(
+    rows: Sequence[AnswerRow], primary: Predictor, seed: int, resamples: int
+) -> dict[str, Any]:
+    scored = [
+        (score.value, row.question)
+        for score, row in zip(primary.scores, rows, strict=True)
+        if score.value is not None
+    ]
+    values = [value for value, _ in scored]
+    questions = [question for _, question in scored]
+    return {
+        primary.name: sum(values) / len(values) if values else None,
+        f"{primary.name}_ci95": mean_interval(values, questions, seed=seed, resamples=resamples),
+    }
+
+
+def _put(
+    results: dict[str, Any],
+    group: dict[str, Any],
+    predictor: Predictor,
+    metrics: Sequence[str],
+    names: dict[str, str] | None = None,
+) -> None:
+    """Put metrics of a predictor at the top level, with their intervals or why they have none."""
+    record = next(r for r in group["predictors"] if r["name"] == predictor.name)
+    for metric in metrics:
+        name = (names or {}).get(metric, metric)
+        results[name] = record[metric]
+        if f"{metric}_ci95" in record:
+            results[f"{name}_ci95"] = record[f"{metric}_ci95"]
+        if record[metric] is None:
+            results["reasons"][name] = "no_scored_answers" if not group["n"] else "one_class"
+
+
+def _main_reason(primary: Predictor) -> str:
+    lost = primary.null_reasons()
+    return max(lost, key=lambda reason: lost[reason]) if lost else "no_rows"

@@ -1,0 +1,107 @@
+"""What the numbers mean, in sentences: above all, whether the score beats the mere length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opencompass_ext.evaluators.answers.predictors import LENGTH
+
+
+def preference_statement(primary: str, agreement: Mapping[str, Any]) -> list[str]:
+    """Return whether a score beats chance and length at predicting people's preferences.
+
+    Args:
+        primary: Name of the score.
+        agreement: What ``preference_agreement`` returned.
+    """
+    overall = agreement["votes"]["groups"][0]
+    of = {record["name"]: record for record in overall["predictors"]}
+    own, length = of[primary], of[LENGTH]
+    if own["accuracy"] is None:
+        return [f"No decided vote is about two answers that both have a {primary}."]
+    difference = own["versus_length"]
+    return [
+        f"{primary} agrees with {_share(own, 'accuracy')} of {overall['n']} votes, "
+        f"{_against(own['accuracy_ci95'], 0.5, 'chance', 'the same as chance (0.5)')}.",
+        f'"Longer wins" agrees with {_share(length, "accuracy")} of the same votes. '
+        f"{_verdict(primary, difference, 'accuracy')}",
+    ]
+
+
+def groundedness_statement(primary: str, found: Mapping[str, Any]) -> list[str]:
+    """Return whether a score beats length at telling grounded answers from others.
+
+    Args:
+        primary: Name of the score.
+        found: What ``groundedness`` returned.
+    """
+    of = {record["name"]: record for record in found["predictors"]}
+    own, length = of[primary], of[LENGTH]
+    if own["auc"] is None:
+        return ["The labelled answers with scores are all of one kind: there is no AUC."]
+    return [
+        f"{primary} tells grounded answers from others with AUC {_share(own, 'auc')} on "
+        f"{found['n']} labelled answers; their length does with {_share(length, 'auc')}. "
+        f"{_verdict(primary, own['versus_length'], 'AUC')}"
+    ]
+
+
+def coverage_statement(systems: Mapping[str, Any]) -> list[str]:
+    """Return on which questions the systems are compared, where some did not answer all."""
+    said = []
+    if systems["missing"]:
+        listed = ", ".join(f"{system} ({n})" for system, n in systems["missing"].items())
+        said.append(
+            f"Not every system answered all {systems['questions']} questions; missing answers: "
+            f"{listed}. {_compared_on(systems)}"
+        )
+    elif systems["common_questions"] < systems["questions"] and len(systems["systems"]) > 1:
+        said.append(f"Some answers have no score. {_compared_on(systems)}")
+    if systems["unscored"]:
+        said.append(f"No answer of {', '.join(systems['unscored'])} has a score.")
+    return said
+
+
+def _compared_on(systems: Mapping[str, Any]) -> str:
+    if systems["ranked_by"] == "common_mean":
+        return (
+            f"The rank is that of the mean over the {systems['common_questions']} questions with a "
+            "score of every system; the win rate uses each question that two systems share."
+        )
+    if systems["ranked_by"] == "win_rate":
+        return (
+            "No question has a score of every system, so the rank is that of the win rate, which "
+            "compares two systems at a time on the questions they share."
+        )
+    return "No two systems share a question, so there is no rank."
+
+
+def _verdict(primary: str, difference: Mapping[str, Any], measure: str) -> str:
+    value, interval, p = difference["value"], difference["ci95"], difference.get("p")
+    shown = f"difference in {measure} {value:+.3f}"
+    if interval is not None:
+        shown += f" [{interval[0]:+.3f}, {interval[1]:+.3f}]"
+    if p is not None:
+        shown += f", p {p:.3g}"
+    if interval is not None and interval[0] > 0:
+        return f"On these {primary} beats the length baseline: {shown}."
+    if interval is not None and interval[1] < 0:
+        return f"On these {primary} is worse than the length baseline: {shown}."
+    return f"On these {primary} does not beat the length baseline: {shown}."
+
+
+def _against(interval: Sequence[float] | None, chance: float, name: str, same: str) -> str:
+    if interval is None:
+        return f"too few questions to tell from {name}"
+    if interval[0] > chance:
+        return f"better than {name}"
+    if interval[1] < chance:
+        return f"worse than {name}"
+    return f"which may be {same}"
+
+
+def _share(record: Mapping[str, Any], name: str) -> str:
+    interval = record[f"{name}_ci95"]
+    ends = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+    return f"{record[name]:.3f}{ends}"

@@ -1,0 +1,111 @@
+"""PPLqa: which system answers best, by how likely a language model holds its answers for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from opencompass_ext.evaluators.answers import (
+    Predictor,
+    answer_details,
+    answer_results,
+    read_part,
+    read_rows,
+)
+from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.geval import geval_predictor, read_ratings
+from opencompass_ext.evaluators.gptscore import gptscore_predictor
+from opencompass_ext.metrics.pplqa import VARIANTS, Pair
+from opencompass_ext.registry import EVALUATORS
+
+
+@EVALUATORS.register_module()
+class PPLqaEvaluator(BaseEvaluator):
+    """PPLqa and its variants of each answer, what they say of the systems, and how far to trust it.
+
+    Metrics: ``pplqa`` (the mean over all answers, lower is better), and where the data set has
+    preferences, ranks or groundedness labels, how far ``pplqa`` agrees with them; see
+    ``answers.answer_results``. Beside it on exactly the same answers: each variant, GPTScore and
+    G-EVAL where the predictions hold them, and "the longer answer wins". ``statement`` says in
+    plain words whether ``pplqa`` beats that.
+
+    Args:
+        seed: Seed of all intervals.
+        resamples: Resamples of each interval.
+    """
+
+    def __init__(self, seed: int = 0, resamples: int = 1000) -> None:
+        self.seed = seed
+        self.resamples = resamples
+
+    def score(
+        self,
+        q: Sequence[Any],
+        a_given_q: Sequence[Any],
+        a: Sequence[Any],
+        test_set: Iterable[Mapping[str, Any]],
+        id: Sequence[Any] | None = None,
+        model: Sequence[Any] | None = None,
+        answer_chars: Sequence[Any] | None = None,
+        gptscore: Sequence[Any] | None = None,
+        geval: Sequence[Any] | None = None,
+        reason: Sequence[str | None] | None = None,
+    ) -> dict[str, Any]:
+        """Return metrics, systems, agreement and confounds.
+
+        Args:
+            q: Likelihood of the question, per row: ``{"ppl": nats, "token_len": tokens, ...}``.
+            a_given_q: Likelihood of the answer after the question.
+            a: Likelihood of the answer alone.
+            test_set: The rows of the data set, see ``answers.read_rows``.
+            id: The question of each row.
+            model: The system of each row.
+            answer_chars: Length of each answer.
+            gptscore: Likelihood of the answer after an instruction, where it was asked for.
+            geval: Rating -> likelihood of its text, where it was asked for.
+            reason: Why a row has no likelihoods.
+
+        Raises:
+            PredictionsError: A column is not what the inferencer writes, or of other rows.
+            DataError: A row of the data set is not what it has to be.
+        """
+        rows = read_rows(test_set, id, model, answer_chars)
+        pairs = _read_pairs(q, a_given_q, a, reason)
+        scores = [
+            Predictor(name, tuple(map(variant.function, pairs)), variant.higher_is_better)
+            for name, variant in VARIANTS.items()
+        ]
+        more: dict[str, Sequence[Any]] = {
+            "question_tokens": [pair.question.tokens for pair in pairs],
+            "answer_tokens": [pair.answer_after_question.tokens for pair in pairs],
+        }
+        if gptscore is not None:
+            scores.append(gptscore_predictor(gptscore, reason))
+        if geval is not None:
+            ratings = read_ratings(geval, reason)
+            scores.append(geval_predictor(ratings))
+            more["geval_mass"] = [rating.mass for rating in ratings]
+        results = answer_results(
+            rows, scores[0], scores[1:], seed=self.seed, resamples=self.resamples
+        )
+        return {
+            **results,
+            "note": "pplqa is |PPL(question and answer) - PPL(answer)|, mean over all answers",
+            "report": "pplqa",
+            "details": answer_details(rows, scores, **more),
+        }
+
+
+def _read_pairs(
+    q: Sequence[Any],
+    a_given_q: Sequence[Any],
+    a: Sequence[Any],
+    reasons: Sequence[str | None] | None,
+) -> list[Pair]:
+    pairs = []
+    for row, parts in enumerate(zip(q, a_given_q, a, strict=True)):
+        reason = reasons[row] if reasons else None
+        names = ("q", "a_given_q", "a")
+        read = [read_part(part, row, name, reason) for part, name in zip(parts, names, strict=True)]
+        pairs.append(Pair(*read))
+    return pairs

@@ -97,7 +97,7 @@ ALLOWED: dict[str, set[str]] = {
     "merging": {"journal", "final_file", "predictions", "outputs"},
     "python_process": set(),
     "inferencers": {"registry", "prompting", "models", "predictions", "outputs", "likelihood"},
-    "evaluators": {"registry", "metrics"},
+    "evaluators": {"registry", "metrics", "judging", "datasets", "models", "sentences"},
     "judging": {"registry", "outputs", "sentences", "endpoints"},
     "partitioners": {"registry", "outputs", "sizes"},
     "catalog": {"config"},

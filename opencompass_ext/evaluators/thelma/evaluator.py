@@ -1,0 +1,260 @@
+"""THELMA as an evaluator: answers and sources in, seven metrics with their evidence out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opencompass_ext.errors import ConfigError, did_you_mean
+from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.thelma.asking import judge_rows
+from opencompass_ext.evaluators.thelma.judged import ScoringOptions
+from opencompass_ext.evaluators.thelma.rows import make_row
+from opencompass_ext.evaluators.thelma.summary import Tally
+from opencompass_ext.judging import BaseJudge
+from opencompass_ext.metrics.thelma import METRICS
+from opencompass_ext.metrics.thelma_diagnosis import HIGH, LOW
+from opencompass_ext.registry import EVALUATORS, JUDGES
+
+if TYPE_CHECKING:
+    from opencompass_ext.judging.session import JudgeSession
+    from opencompass_ext.models.embedding import SentenceEmbedder
+
+# So many rows are before the judge at a time: enough to keep all its connections busy, few enough
+# that memory does not grow with the data set.
+CHUNK_ROWS = 128
+
+_USED_FOR = {
+    "claims": ("response_precision", "groundedness"),
+    "facts": ("source_precision_fact",),
+    "subquestions": ("source_query_coverage", "response_query_coverage"),
+    "essential": ("source_precision_chunk", "source_precision_fact", "response_precision"),
+    "covers": ("source_query_coverage", "response_query_coverage"),
+    "supported": ("groundedness",),
+    "same": ("response_self_distinctness",),
+}
+
+
+@EVALUATORS.register_module()
+class ThelmaEvaluator(BaseEvaluator):
+    """Judges a retrieval-augmented system by query, sources and response, without references.
+
+    A judge cuts texts into units and gives each unit a verdict; the metrics are the means, see
+    ``metrics.thelma``. Each text is cut once and each distinct verdict asked once per row, however
+    many metrics need it. Whatever the judge says is kept in the transcript: evaluating again asks
+    only what has no reply yet, and costs nothing when all have one.
+
+    A row that the judge leaves without a usable answer has no value there, with the reason, and
+    the others go on. When fewer than ``min_judged`` of the rows are judged in full, the task
+    counts as failed after its results are written.
+
+    Args:
+        judge_cfg: Config of the judge, such as ``dict(type=EndpointJudge, url=..., model=...)``.
+        metrics: ``"all"``, or a list of names of ``metrics.thelma.METRICS``.
+        similarity: Who says whether two sentences repeat each other: the ``"judge"``, or the cosine
+            of an ``"embedding"`` model.
+        embedding_model: Config of it: ``path`` and the other arguments of ``SentenceEmbedder``.
+        joint: Source query coverage by one verdict on all sources together, since an answer may be
+            spread over several; without it a sub-question counts when a single source answers it.
+        soft: Average the judge's probabilities instead of 0 and 1.
+        literal_eq7: Self-distinctness as the paper prints it, see ``metrics.thelma``.
+        lang: Language of the prompts: ``"en"``, ``"zh"``, or a folder with templates of your own.
+        sentence_language: ISO 639-1 code of the responses, whose abbreviations do not end a
+            sentence; sentences of every script are told apart whatever it is.
+        units_per_call: Most units that the judge is given at a time; 1 is one call per unit, as in
+            the paper.
+        cache: File in which the judge's replies are kept over runs; None keeps none beside the
+            transcript.
+        low: A metric below it is low in the diagnosis.
+        high: A metric of at least it is high in the diagnosis.
+        min_coverage: Share of the rows that a metric must be scored on for its mean to be shown.
+        min_judged: See above; 0 lets any number of failures pass.
+        seed: Seed of the bootstrap.
+        transcript: The judge's record, given by the task; None keeps no record.
+        progress: Called with rows done, rows in all, and 0, given by the task.
+
+    Raises:
+        ConfigError: An argument has a value it cannot have.
+    """
+
+    def __init__(
+        self,
+        judge_cfg: Mapping[str, Any],
+        metrics: str | Sequence[str] = "all",
+        similarity: str = "judge",
+        embedding_model: Mapping[str, Any] | None = None,
+        joint: bool = False,
+        soft: bool = False,
+        literal_eq7: bool = False,
+        lang: str = "en",
+        sentence_language: str = "en",
+        units_per_call: int = 10,
+        cache: str | None = None,
+        low: float = LOW,
+        high: float = HIGH,
+        min_coverage: float = 0.0,
+        min_judged: float = 1.0,
+        seed: int = 0,
+        transcript: str | Path | None = None,
+        progress: Callable[[int, int, int], None] | None = None,
+    ) -> None:
+        if not isinstance(judge_cfg, Mapping) or "type" not in judge_cfg:
+            raise ConfigError(
+                "judge_cfg must be a dict with a 'type', such as dict(type='EndpointJudge', "
+                f"url=..., model=...); got {judge_cfg!r:.80}"
+            )
+        _check_similarity(similarity, embedding_model)
+        _check_shares(low=low, high=high, min_coverage=min_coverage, min_judged=min_judged)
+        self.judge_cfg = judge_cfg
+        self.options = ScoringOptions(_chosen(metrics), joint, soft, literal_eq7)
+        self.similarity = similarity
+        self.embedding_model = dict(embedding_model or {})
+        self.lang = lang
+        self.sentence_language = sentence_language
+        self.units_per_call = units_per_call
+        self.cache = cache
+        self.low = low
+        self.high = high
+        self.min_coverage = min_coverage
+        self.min_judged = min_judged
+        self.seed = seed
+        self.transcript = transcript
+        self.progress = progress
+
+    def score(
+        self,
+        prediction: Sequence[str | None],
+        test_set: Sequence[Mapping[str, Any]],
+        sources: Sequence[Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the metrics, coverage, diagnosis, usage and details of one data set.
+
+        Args:
+            prediction: The response of each row.
+            test_set: The rows of the data set: ``query``, and ``sources`` unless the system
+                brought its own.
+            sources: What the system retrieved itself, for each row; None where it did not say.
+
+        Raises:
+            PredictionsError: A row is not as it must be.
+            ModelError: The judge cannot be used at all.
+        """
+        tally = Tally(self.options, self.low, self.high)
+        embedder = self._embedder()
+        total = len(test_set)
+        self._report(0, total)
+        with self._session() as session:
+            for start in range(0, total, CHUNK_ROWS):
+                rows = [
+                    make_row(
+                        number,
+                        test_set[number],
+                        prediction[number],
+                        None if sources is None else sources[number],
+                        language=self.sentence_language,
+                    )
+                    for number in range(start, min(start + CHUNK_ROWS, total))
+                ]
+                for judged in judge_rows(
+                    rows,
+                    session,
+                    metrics=self.options.metrics,
+                    joint=self.options.joint,
+                    embedder=embedder,
+                ):
+                    tally.add(judged)
+                self._report(len(tally.details), total)
+            usage, judging = session.usage(), session.provenance()
+        return {
+            **tally.results(seed=self.seed, min_coverage=self.min_coverage),
+            **self._incomplete(tally),
+            "usage": {
+                kind: {"used_for": self._used_for(kind), **sums} for kind, sums in usage.items()
+            },
+            "judging": {**judging, **self._settings(embedder)},
+            "report": "thelma",
+        }
+
+    def _report(self, rows: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(rows, total, 0)
+
+    @contextmanager
+    def _session(self) -> Iterator[JudgeSession]:
+        from opencompass_ext.judging.session import JudgeSession
+
+        judge = JUDGES.build(self.judge_cfg)
+        if not isinstance(judge, BaseJudge):
+            raise ConfigError(f"judge_cfg: {type(judge).__name__} is no judge")
+        with tempfile.TemporaryDirectory() as nowhere:
+            transcript = Path(self.transcript or Path(nowhere, "transcript.jsonl"))
+            cache = None if self.cache is None else Path(self.cache).expanduser()
+            with JudgeSession(judge, transcript, cache, self.lang, self.units_per_call) as session:
+                yield session
+
+    def _embedder(self) -> SentenceEmbedder | None:
+        if self.similarity == "judge":
+            return None
+        from opencompass_ext.models.embedding import SentenceEmbedder
+
+        try:
+            return SentenceEmbedder(**self.embedding_model)
+        except TypeError as error:
+            raise ConfigError(f"embedding_model: {error}") from error
+
+    def _incomplete(self, tally: Tally) -> dict[str, str]:
+        rows = len(tally.details)
+        if rows - tally.failed_rows >= self.min_judged * rows:
+            return {}
+        reasons = ", ".join(f"{reason}: {n}" for reason, n in tally.failures.most_common())
+        return {
+            "incomplete": f"the judge gave no usable answer for {tally.failed_rows} of {rows} rows "
+            f"({reasons}), so their metrics are null; -m eval -r asks again where no reply came, "
+            "min_judged lets such rows pass"
+        }
+
+    def _used_for(self, kind: str) -> list[str]:
+        return [name for name in _USED_FOR[kind] if name in self.options.metrics]
+
+    def _settings(self, embedder: SentenceEmbedder | None) -> dict[str, Any]:
+        return {
+            "similarity": self.similarity,
+            "embedding_model": None if embedder is None else embedder.identity(),
+            "joint": self.options.joint,
+            "soft": self.options.soft,
+            "literal_eq7": self.options.literal_eq7,
+            "sentence_language": self.sentence_language,
+            "seed": self.seed,
+        }
+
+
+def _chosen(metrics: str | Sequence[str]) -> tuple[str, ...]:
+    if metrics == "all":
+        return METRICS
+    if isinstance(metrics, str) or not metrics:
+        raise ConfigError(f"metrics must be 'all' or a list of names, got {metrics!r}")
+    for name in metrics:
+        if name not in METRICS:
+            raise ConfigError(f"THELMA has no metric {name!r}: {did_you_mean(str(name), METRICS)}")
+    return tuple(name for name in METRICS if name in metrics)
+
+
+def _check_similarity(similarity: str, embedding_model: Mapping[str, Any] | None) -> None:
+    if similarity not in ("judge", "embedding"):
+        raise ConfigError(f"similarity must be 'judge' or 'embedding', got {similarity!r}")
+    if similarity == "embedding" and "path" not in (embedding_model or {}):
+        raise ConfigError("similarity='embedding' needs embedding_model=dict(path=...)")
+    if similarity == "judge" and embedding_model:
+        raise ConfigError("embedding_model is used with similarity='embedding' only")
+
+
+def _check_shares(**shares: Any) -> None:
+    for name, value in shares.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= 1:
+            raise ConfigError(f"{name} must be a number from 0 to 1, got {value!r}")
+    if shares["low"] > shares["high"]:
+        raise ConfigError(f"low={shares['low']} must not be above high={shares['high']}")

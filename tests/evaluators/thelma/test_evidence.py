@@ -1,0 +1,66 @@
+"""Every number can be traced to units, verdicts, reasons and the source they rest on."""
+
+import pytest
+
+
+@pytest.fixture
+def result(evaluate, row):
+    return evaluate(
+        row(
+            query="What is green tea?",
+            sources=["Bananas are yellow.", "Green tea is a drink."],
+            response="Green tea is a drink. Green tea is blue.",
+        )
+    )
+
+
+def test_a_claim_names_the_source_that_supports_it(result):
+    claims = {claim["text"]: claim for claim in result["details"][0]["claims"]}
+    supported = claims["Green tea is a drink."]["supported"]
+    assert (supported["verdict"], supported["source"], supported["why"]) == ("yes", "2", "by rule")
+    refuted = claims["Green tea is blue."]["supported"]
+    assert refuted["verdict"] == "no"
+    assert "source" not in refuted
+
+
+def test_scores_can_be_worked_out_from_the_evidence(result):
+    (detail,) = result["details"]
+
+    def share(entries, name):
+        return sum(entry[name]["verdict"] == "yes" for entry in entries) / len(entries)
+
+    assert detail["source_precision_chunk"] == share(detail["sources"], "essential") == 0.5
+    assert detail["source_precision_fact"] == share(detail["facts"], "essential")
+    assert detail["response_precision"] == share(detail["claims"], "essential")
+    assert detail["groundedness"] == share(detail["claims"], "supported") == 0.5
+    assert detail["response_query_coverage"] == share(detail["subquestions"], "answered")
+    assert detail["response_self_distinctness"] == 1 - share(detail["pairs"], "same")
+
+
+def test_verdicts_name_the_calls_they_rest_on(result):
+    (detail,) = result["details"]
+    for claim in detail["claims"]:
+        assert all(len(call) == 32 for call in claim["supported"]["calls"])
+
+
+def test_diagnosis_names_the_component_for_rows_and_set(result):
+    (detail,) = result["details"]
+    held = {rule["name"]: rule for rule in result["diagnosis"]["rules"] if rule["holds"]}
+    assert set(held) == set(detail["diagnosis"])
+    assert all(rule["fix"] and rule["meaning"] and rule["rows"] == 1 for rule in held.values())
+
+
+def test_cut_offs_can_be_set(evaluate, row):
+    answer = row(response="Green tea is a drink. Bananas.", sources=["Green tea is a drink."])
+    result = evaluate(answer, low=0.1, high=0.2)
+    assert (result["diagnosis"]["low_below"], result["diagnosis"]["high_from"]) == (0.1, 0.2)
+
+
+def test_an_interval_stands_beside_each_mean_of_several_rows(evaluate, row):
+    rows = [row(id=n, response=r) for n, r in enumerate(("Green tea is a drink.", "Lemonade."))]
+    result = evaluate(*rows)
+    assert result["groundedness"] == 0.5
+    assert result["groundedness_ci95"] == [0.0, 1.0]
+    alone = evaluate(rows[0])
+    assert alone["groundedness_ci95"] is None
+    assert alone["reasons"]["groundedness_ci95"] == "fewer_than_two_scored_rows"

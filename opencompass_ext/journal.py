@@ -49,17 +49,25 @@ class Journal:
 
     Args:
         path: The journal; it need not exist. ``read`` it before the first ``append``.
-        row_keys: One key per row of the dataset, in order.
+        row_keys: One key per row, in order.
+        first_row: Number of the first of these rows in the dataset. The lines have these numbers;
+            everything here counts from 0.
     """
 
-    def __init__(self, path: Path, row_keys: Sequence[str]) -> None:
+    def __init__(self, path: Path, row_keys: Sequence[str], first_row: int = 0) -> None:
         self.path = path
+        self._first_row = first_row
         self._row_keys = row_keys
         self._descriptor: int | None = None
         self._end = 0  # bytes up to the end of the last whole line
 
-    def read(self) -> JournalRows:
-        """Return the rows whose key still holds; log what had to be left out."""
+    def read(self, *, is_own: bool = True) -> JournalRows:
+        """Return the rows whose key still holds.
+
+        Args:
+            is_own: What has to be left out is logged. A journal that others write is read as it
+                is just now, and rows that are none of these are no wonder.
+        """
         rows = JournalRows({}, {})
         if not self.path.exists():
             return rows
@@ -69,14 +77,15 @@ class Journal:
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 if not line.endswith(b"\n"):
-                    logger.warning("%s:%d: torn last line dropped", self.path, number)
+                    if is_own:
+                        logger.warning("%s:%d: torn last line dropped", self.path, number)
                     break
                 self._end += len(line)
                 entry = _parse(line)
                 if entry is None:
                     damaged.append(number)
                     continue
-                i = entry.i
+                i = entry.i - self._first_row
                 if not (0 <= i < len(self._row_keys) and self._row_keys[i] == entry.key):
                     foreign += 1
                 elif entry.is_whole:
@@ -84,14 +93,14 @@ class Journal:
                     rows.parts.pop(i, None)
                 elif i not in rows.whole:
                     rows.parts.setdefault(i, {}).update(entry.row)
-        if damaged:
+        if damaged and is_own:
             logger.warning(
                 "%s: %d damaged lines dropped, the first is line %d; their rows are done again",
                 self.path,
                 len(damaged),
                 damaged[0],
             )
-        if foreign:
+        if foreign and is_own:
             logger.warning(
                 "%s: %d rows belong to other data or another model and are not used",
                 self.path,
@@ -150,7 +159,10 @@ class Journal:
         if not 0 <= i < len(self._row_keys):
             raise ValueError(f"row {i} is outside the {len(self._row_keys)} rows of the dataset")
         try:
-            return to_json({"i": int(i), "key": self._row_keys[i], field: row}) + b"\n"
+            return (
+                to_json({"i": self._first_row + int(i), "key": self._row_keys[i], field: row})
+                + b"\n"
+            )
         except ValueError as error:
             raise ValueError(f"row {i}: {error}; write null and a reason instead") from error
 

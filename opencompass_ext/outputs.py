@@ -5,11 +5,16 @@
     <work_dir>/<YYYYmmdd_HHMMSS>/
         configs/<time>_<pid>.py
         logs/{infer,eval}/<model>/<dataset>.out
+        logs/jobs/<job>.out                         of workers in jobs of a cluster
+        queue/<time>_<pid>/                         while such workers are there
         predictions/<model>/<dataset>.json          beside it while running: .journal, .lock
         predictions/<model>/<dataset>.provenance
+        predictions/<model>/<dataset>.rows/<start>-<stop>.{json,journal,lock,provenance}
         judging/<model>/<dataset>.transcript.jsonl
         results/<model>/<dataset>.json
         summary/summary_<time>.{txt,csv,md}
+        status.json
+    <work_dir>/.cache/dataset_size.json
 
 No other module makes a path of this tree.
 """
@@ -21,6 +26,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +38,7 @@ from opencompass_ext.errors import ConfigError, OutputError
 
 TIME_FORMAT = "%Y%m%d_%H%M%S"
 _TIME_PATTERN = re.compile(r"\d{8}_\d{6}")
+_ROWS_PATTERN = re.compile(r"(\d+)-(\d+)")
 
 # Longest name without its suffix: file systems allow 255 bytes, some encrypting ones about 143.
 _MAX_NAME_BYTES = 120
@@ -172,6 +179,44 @@ def lock_path(predictions: Path) -> Path:
     return predictions.with_suffix(".lock")
 
 
+def rows_folder(predictions: Path) -> Path:
+    """Return the folder that holds a predictions file in parts until all of them are there."""
+    return predictions.with_suffix(".rows")
+
+
+def rows_path(predictions: Path, start: int, stop: int) -> Path:
+    """Return where the rows ``[start, stop)`` of a predictions file are kept until all are there.
+
+    Example:
+        >>> rows_path(Path("predictions/m/d.json"), 0, 100).as_posix()
+        'predictions/m/d.rows/0-100.json'
+    """
+    return rows_folder(predictions) / f"{start}-{stop}.json"
+
+
+def parts_on_disk(predictions: Path) -> dict[Path, tuple[int, int]]:
+    """Return the parts of a predictions file that are there, finished or not: path -> its rows."""
+    parts = {}
+    folder = rows_folder(predictions)
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        match = _ROWS_PATTERN.fullmatch(entry.stem)
+        if match is not None and entry.suffix in (".json", ".journal"):
+            parts[entry.with_suffix(".json")] = (int(match[1]), int(match[2]))
+    return dict(sorted(parts.items(), key=lambda item: item[1]))
+
+
+def remove_parts(predictions: Path) -> None:
+    """Delete the parts of a predictions file that is whole now.
+
+    Raises:
+        OutputError: They cannot be deleted.
+    """
+    folder = rows_folder(predictions)
+    with writing(folder):
+        if folder.is_dir():
+            shutil.rmtree(folder)
+
+
 class RunFolder:
     """The folder of one run and the paths in it.
 
@@ -248,14 +293,47 @@ class RunFolder:
         """Return the path of the metrics of one model on one dataset."""
         return self.root / "results" / safe_name(model_abbr) / f"{safe_name(dataset_abbr)}.json"
 
-    def log(self, stage: str, model_abbr: str, dataset_abbr: str) -> Path:
-        """Return the path of the log of one pair at ``stage``, ``"infer"`` or ``"eval"``."""
+    def log(
+        self, stage: str, model_abbr: str, dataset_abbr: str, rows: tuple[int, int] | None = None
+    ) -> Path:
+        """Return the path of the log of one pair at ``stage``, ``"infer"`` or ``"eval"``.
+
+        Args:
+            stage: The stage.
+            model_abbr: The model.
+            dataset_abbr: The dataset.
+            rows: The part ``[start, stop)`` of the dataset that has a log of its own.
+        """
         folder = self.root / "logs" / stage / safe_name(model_abbr)
-        return folder / f"{safe_name(dataset_abbr)}.out"
+        name = safe_name(dataset_abbr)
+        if rows is None:
+            return folder / f"{name}.out"
+        return folder / f"{name}.rows" / f"{rows[0]}-{rows[1]}.out"
+
+    def job_log(self, job: str) -> Path:
+        """Return the path of what a job of a cluster says before it has a task.
+
+        The name of a job, such as ``"17_0"``, must be one that can name a file.
+        """
+        return self.root / "logs" / "jobs" / f"{job}.out"
+
+    def queue(self, time: str) -> Path:
+        """Return the folder through which this process talks to workers on other machines."""
+        return self.root / "queue" / f"{time}_{os.getpid()}"
 
     def summary(self, time: str, suffix: str) -> Path:
         """Return the path of the summary made at ``time``; ``suffix`` is ``"txt"``, ``"csv"``..."""
         return self.root / "summary" / f"summary_{time}.{suffix}"
+
+    @property
+    def status(self) -> Path:
+        """Path of the file that says how far the run has come."""
+        return self.root / "status.json"
+
+    @property
+    def size_cache(self) -> Path:
+        """Path of the file that remembers how large datasets are, for all runs of a work dir."""
+        return self.root.parent / ".cache" / "dataset_size.json"
 
     def config_dump(self, time: str) -> Path:
         """Return the path of the config that this process runs."""

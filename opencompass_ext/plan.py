@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from opencompass_ext.errors import ConfigError
-from opencompass_ext.outputs import RunFolder, journal_path
-from opencompass_ext.records import TaskSpec
+from opencompass_ext.outputs import RunFolder, journal_path, parts_on_disk
+from opencompass_ext.records import RowRange, TaskSpec
 from opencompass_ext.registry import PARTITIONERS, RUNNERS
 from opencompass_ext.runners import BaseRunner
 from opencompass_ext.runners.base import split_pairs
+from opencompass_ext.sizes import Size, SizeBook
 from opencompass_ext.tasks.base import task_class
 
 _DEFAULT_TASKS = {"infer": "OpenICLInferTask", "eval": "OpenICLEvalTask"}
 
 
 class Stage(NamedTuple):
-    """The tasks of one stage, in order, and the runner for them."""
+    """The tasks of one stage, in order, the runner for them, and the sizes of the datasets."""
 
     name: str
     runner: BaseRunner
     tasks: list[TaskSpec]
+    sizes: SizeBook
 
 
 def plan_stage(
-    config: Mapping[str, Any], name: str, folder: RunFolder, *, debug: bool = False
+    config: Mapping[str, Any],
+    name: str,
+    folder: RunFolder,
+    *,
+    debug: bool = False,
+    dry_run: bool = False,
 ) -> Stage:
     """Return the tasks and the runner of one stage.
 
@@ -36,6 +44,7 @@ def plan_stage(
         name: ``"infer"`` or ``"eval"``.
         folder: The run folder that the tasks are to use.
         debug: Run in this process, whatever the config says.
+        dry_run: Write nothing, not even what is remembered of the sizes of datasets.
 
     Raises:
         ConfigError: The config names an unknown class, or the pairs are not distinct.
@@ -47,8 +56,13 @@ def plan_stage(
     runner: BaseRunner = RUNNERS.build(runner_cfg, type="LocalRunner")
     options = dict(runner.task)
     task_type = options.pop("type", _DEFAULT_TASKS[name])
-    task_class(task_type)
     partitioner = PARTITIONERS.build(section.get("partitioner") or {}, type="NaivePartitioner")
+    cache = partitioner.dataset_size_path
+    sizes = SizeBook(
+        folder.size_cache if cache is None else Path(cache),
+        is_rebuilding=partitioner.force_rebuild,
+        is_read_only=dry_run,
+    )
     tasks = partitioner.partition(
         config["models"],
         config["datasets"],
@@ -56,33 +70,62 @@ def plan_stage(
         run_folder=str(folder.root),
         model_dataset_combinations=config.get("model_dataset_combinations"),
         options=options,
+        measure=sizes,
+        may_cut=task_class(task_type).may_cut,
     )
     if not tasks:
         counts = f"{len(config['models'])} models and {len(config['datasets'])} datasets"
         raise ConfigError(f"nothing to run: the config has {counts}")
-    return Stage(name, runner, tasks)
+    return Stage(name, runner, tasks, sizes)
 
 
 def describe(stages: Sequence[Stage], folder: RunFolder, *, with_summary: bool) -> str:
-    """Return the plan as text: every task with its GPUs and what an earlier run left of it."""
+    """Return the plan as text: every task with its size, its GPUs, its command, and what is there.
+
+    What is there is what an earlier run left of a dataset.
+    """
     lines = [f"run folder: {folder.root}"]
     for stage in stages:
-        pairs = split_pairs(stage.tasks)
-        where = "in this process" if stage.runner.debug else "in worker processes"
-        lines.append(
-            f"{stage.name}: {len(stage.tasks)} tasks, {len(pairs)} pairs of model and dataset, by "
-            f"{type(stage.runner).__name__} {where}, {stage.runner.max_num_workers} at a time"
-        )
-        for task in stage.tasks:
-            gpus = task_class(task.type).num_gpus(task)
-            lines.append(f"  {task.name}, model {task.model['abbr']}, GPUs: {gpus}")
-            for dataset in task.datasets:
-                state = _state(folder, stage.name, task.model["abbr"], dataset["abbr"])
-                lines.append(f"    dataset {dataset['abbr']}: {state}")
+        # Those of the first stage: the second would read all datasets again.
+        lines += _describe_stage(stage, folder, stages[0].sizes)
     if with_summary:
         lines.append(f"summary: {folder.summary('<time>', '{txt,csv,md}')}")
     lines.append("nothing was run or written (--dry-run)")
     return "\n".join(lines)
+
+
+def _describe_stage(stage: Stage, folder: RunFolder, sizes: SizeBook) -> list[str]:
+    pairs = split_pairs(stage.tasks)
+    where = "in this process" if stage.runner.debug else "in worker processes"
+    lines = [
+        f"{stage.name}: {len(stage.tasks)} tasks, {len(pairs)} pairs of model and dataset, by "
+        f"{type(stage.runner).__name__} {where}, {stage.runner.max_num_workers} at a time"
+    ]
+    for task in stage.tasks:
+        found = sizes(task.datasets)
+        known = [_of_rows(s, rows) for s, (_, rows) in zip(found, task.pieces, strict=True) if s]
+        rows, tokens = (sum(column) for column in zip((0, 0), *known, strict=True))
+        gpus = task_class(task.type).num_gpus(task)
+        size = f"{rows:,} rows" + (f", about {tokens:,} tokens" if stage.name == "infer" else "")
+        if len(known) < len(found):
+            size += " and what cannot be told"
+        lines.append(
+            f"  {task.name}, model {task.model['abbr']}, GPUs: {gpus}, {size}\n"
+            f"    command: {stage.runner.command(task)}"
+        )
+        for dataset, part in task.pieces:
+            state = _state(folder, stage.name, task.model["abbr"], dataset["abbr"])
+            reason = sizes.reasons.get(dataset["abbr"])
+            size = f"; its size cannot be told: {reason}" if reason else ""
+            lines.append(f"    dataset {dataset['abbr']}{part or ''}: {state}{size}")
+    return lines
+
+
+def _of_rows(size: Size, rows: RowRange | None) -> Size:
+    if rows is None:
+        return size
+    count = rows.stop - rows.start
+    return Size(count, size.tokens * count // rows.total)
 
 
 def _state(folder: RunFolder, stage: str, model: str, dataset: str) -> str:
@@ -90,12 +133,18 @@ def _state(folder: RunFolder, stage: str, model: str, dataset: str) -> str:
     if stage == "eval":
         exists = folder.results(model, dataset).exists()
         return "results exist and are made anew" if exists else "new"
-    journal = journal_path(predictions)
-    if journal.exists():
-        with open(journal, "rb") as file:
-            return f"unfinished, {sum(1 for _ in file)} rows are kept"
+    parts = parts_on_disk(predictions)
+    journals = [path for path in map(journal_path, (predictions, *parts)) if path.exists()]
+    if journals or parts:
+        in_files = sum(b - a for path, (a, b) in parts.items() if path.exists())
+        return f"unfinished, {in_files + sum(map(_count_lines, journals))} rows are kept"
     return (
         "predictions exist, used where data and model are the same"
         if predictions.exists()
         else "new"
     )
+
+
+def _count_lines(journal: Path) -> int:
+    with open(journal, "rb") as file:
+        return sum(1 for _ in file)

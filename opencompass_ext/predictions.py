@@ -2,16 +2,15 @@
 
 While a run is going on, finished rows stand in the journal ``<dataset>.journal``. When all are
 there they become ``<dataset>.json`` in one step, with the row keys in ``<dataset>.provenance``
-beside it. The provenance carries the hash of the predictions it belongs to: a file that was edited
-by hand, or written by another program, is never taken for finished work (it can be evaluated).
+beside it. Where several tasks share the rows of a dataset, each has such files of its own in the
+folder ``<dataset>.rows`` until ``merging`` makes one of them.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,17 +18,29 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from opencompass_ext.errors import PredictionsError
+from opencompass_ext.final_file import (
+    RowIdentities,
+    data_key,
+    final_chunks,
+    identities_of,
+    read_final,
+    read_provenance,
+    write_final,
+)
 from opencompass_ext.journal import Journal, Row
 from opencompass_ext.outputs import (
-    atomic_writer,
     journal_path,
     lock_path,
+    parts_on_disk,
     provenance_path,
-    to_json,
-    write_json,
+    remove_parts,
+    rows_folder,
+    rows_path,
     writing,
 )
-from opencompass_ext.redact import hide_secrets
+from opencompass_ext.records import RowRange
+
+__all__ = ["PredictionsFile", "data_key", "load_predictions", "locked", "read_provenance"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +55,16 @@ class PredictionsFile:
     ``append``, whichever comes first, and held until ``finish`` or ``close``.
 
     Args:
-        path: The final file, ``<dataset>.json``.
-        row_keys: One key per row of the dataset, in order.
+        path: The file of the whole dataset, ``<dataset>.json``.
+        row_keys: One key per row, in order: a row of an earlier run is used again while its key is
+            the same, wherever that run kept it.
+        rows: Which rows of the dataset these are; None for all. Everything here counts them from
+            0; on disk they have their numbers in the dataset.
+        data_keys: One key per row, of the dataset's row as a whole; see ``final_file.data_key``.
+
+    Attributes:
+        own_path: The file that is written.
+        first_row: Number of row 0 in the dataset.
 
     Example:
         >>> import tempfile
@@ -63,9 +82,19 @@ class PredictionsFile:
         >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | Path, row_keys: Sequence[str]) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        row_keys: Sequence[str],
+        rows: RowRange | None = None,
+        data_keys: Sequence[str] | None = None,
+    ) -> None:
         self.path = Path(path)
         self.row_keys = list(row_keys)
+        self.row_range = rows
+        self.first_row = rows.start if rows else 0
+        self.own_path = rows_path(self.path, rows.start, rows.stop) if rows else self.path
+        self._identities = RowIdentities(self.row_keys, None if data_keys is None else [*data_keys])
         self._lock: FileLock | None = None
         # A complete file is parsed only when somebody asks for its rows.
         self._rows: dict[int, Row] | None = None
@@ -76,7 +105,12 @@ class PredictionsFile:
     def rows(self) -> dict[int, Row]:
         """Finished rows by index; not to be changed."""
         if self._rows is None:
-            self._rows = dict(enumerate(_read_final(self.path)))
+            if self._is_in_whole:
+                stop = self.first_row + len(self.row_keys)
+                rows = read_final(self.path)[self.first_row : stop]
+            else:
+                rows = read_final(self.own_path, self.first_row)
+            self._rows = dict(enumerate(rows))
         return self._rows
 
     @property
@@ -86,7 +120,7 @@ class PredictionsFile:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the final file holds exactly the rows that the keys ask for."""
+        """Whether a final file holds exactly the rows that the keys ask for."""
         return self._is_complete
 
     def append(self, rows: Mapping[int, Row], parts: Mapping[int, Row] | None = None) -> None:
@@ -124,31 +158,24 @@ class PredictionsFile:
         missing = [i for i in range(count) if i not in self.rows]
         if missing:
             raise ValueError(f"{len(missing)} of {count} rows are missing: {missing[:5]}...")
-        digest = hashlib.sha256()
-        with atomic_writer(self.path) as file:
-            for chunk in _final_chunks(self.rows, count):
-                digest.update(chunk)
-                file.write(chunk)
-        write_json(
-            provenance_path(self.path),
-            {
-                **hide_secrets(provenance),
-                "num_rows": count,
-                "predictions_sha256": digest.hexdigest(),
-                "row_keys": self.row_keys,
-            },
+        write_final(
+            self.own_path,
+            final_chunks(self.rows, count, self.first_row),
+            self._identities,
+            provenance,
+            self.row_range,
         )
         self._is_complete = True
         self._journal.remove()
         self.close()
+        if self.row_range is None:
+            remove_parts(self.path)
 
     def close(self) -> None:
         """Give the lock back. Rows that are not part of a final file stay in the journal."""
         self._journal.close()
         if self._lock is not None:
-            # Removed while still held: whoever opens the path from now on makes a new lock.
-            lock_path(self.path).unlink(missing_ok=True)
-            self._lock.release()
+            _unlock(self._lock, self.own_path)
             self._lock = None
 
     def __enter__(self) -> PredictionsFile:
@@ -170,43 +197,86 @@ class PredictionsFile:
 
     def _load(self) -> None:
         self._seen = self._state_on_disk()
-        self._journal = Journal(journal_path(self.path), self.row_keys)
+        self._journal = Journal(journal_path(self.own_path), self.row_keys, self.first_row)
         self._only_in_final: dict[int, Row] = {}
         self._rows = None
         self._parts = {}
-        old_keys = self._keys_of_final_file()
-        self._is_complete = old_keys == self.row_keys
+        own = self._own_identities()
+        self._is_in_whole = own is None and self._whole_has_them()
+        self._is_complete = self._is_in_whole or (own is not None and self._fits(own))
         if self._is_complete:
             return
-        final = self._final_rows_still_right(old_keys) if old_keys is not None else {}
+        final = self._final_rows_still_right(own.row_keys) if own is not None else {}
         journal = self._journal.read()
         self._only_in_final = {i: row for i, row in final.items() if i not in journal.whole}
         self._rows = {**final, **journal.whole}
         self._parts = {i: part for i, part in journal.parts.items() if i not in self._rows}
+        if len(self._rows) < len(self.row_keys):
+            self._take_from_elsewhere()
 
-    def _keys_of_final_file(self) -> list[str] | None:
-        """Return the row keys of the final file if this program wrote both, as they stand."""
-        if not self.path.exists():
-            return None
-        provenance = read_provenance(self.path)
-        keys = provenance.get("row_keys")
-        if isinstance(keys, list) and provenance.get("predictions_sha256") == _sha256(self.path):
-            return keys
-        logger.warning(
-            "%s: nothing tells which data and model its rows came from (no %s that fits it); "
-            "they are done again",
-            self.path,
-            provenance_path(self.path).name,
-        )
-        return None
+    def _fits(self, found: RowIdentities) -> bool:
+        data_keys = self._identities.data_keys
+        return found.row_keys == self.row_keys and data_keys in (None, found.data_keys)
+
+    def _whole_has_them(self) -> bool:
+        """Whether these are rows of a whole that an earlier run has finished."""
+        if self.row_range is None:
+            return False
+        found = identities_of(self.path)
+        return found is not None and self._fits(found.of(self.row_range.start, self.row_range.stop))
+
+    def _take_from_elsewhere(self) -> None:
+        """Use what other divisions of the dataset into tasks have left of these rows."""
+        start, stop = self.first_row, self.first_row + len(self.row_keys)
+        elsewhere = {self.path: (0, stop), **parts_on_disk(self.path)}
+        taken = 0
+        for path, (first, last) in elsewhere.items():
+            if path == self.own_path or last <= start or first >= stop:
+                continue
+            found = self._rows_at(path, first)
+            journal = Journal(journal_path(path), self.row_keys, start).read(is_own=False)
+            for i, row in {**found, **journal.whole}.items():
+                taken += i not in self.rows
+                self.rows.setdefault(i, row)
+            for i, part in journal.parts.items():
+                self._parts.setdefault(i, {}).update(part)
+        self._parts = {i: part for i, part in self._parts.items() if i not in self.rows}
+        if taken:
+            logger.info("%s: %d rows of an earlier division are used", self.own_path, taken)
+
+    def _rows_at(self, path: Path, first: int) -> dict[int, Row]:
+        """Return those of these rows that stand in another finished file, by their index here."""
+        found = identities_of(path)
+        if found is None:
+            return {}
+        wanted = [
+            (i, number - first)
+            for i, number in enumerate(range(self.first_row, self.first_row + len(self.row_keys)))
+            if 0 <= number - first < len(found.row_keys)
+            and found.row_keys[number - first] == self.row_keys[i]
+        ]
+        rows = read_final(path, first) if wanted else []
+        return {i: rows[there] for i, there in wanted}
+
+    def _own_identities(self) -> RowIdentities | None:
+        """Return those of the file's rows if this program wrote it, as it stands."""
+        found = identities_of(self.own_path)
+        if found is None and self.own_path.exists():
+            logger.warning(
+                "%s: nothing tells which data and model its rows came from (no %s that fits it); "
+                "they are done again",
+                self.own_path,
+                provenance_path(self.own_path).name,
+            )
+        return found
 
     def _final_rows_still_right(self, old_keys: list[str]) -> dict[int, Row]:
-        final = _read_final(self.path)
+        final = read_final(self.own_path, self.first_row)
         pairs = enumerate(zip(old_keys, self.row_keys, strict=False))
         rows = {i: final[i] for i, (old, new) in pairs if old == new}
         logger.warning(
             "%s: data or model have changed: %d of its %d rows serve for the %d rows asked for",
-            self.path,
+            self.own_path,
             len(rows),
             len(final),
             len(self.row_keys),
@@ -216,7 +286,7 @@ class PredictionsFile:
     def _acquire(self) -> None:
         if self._lock is not None:
             return
-        self._lock = self._locked()
+        self._lock = _lock(self.own_path)
         if self._state_on_disk() != self._seen:
             self._load()
         if self._only_in_final:
@@ -225,28 +295,10 @@ class PredictionsFile:
             self._journal.append(self._only_in_final)
             self._only_in_final = {}
 
-    def _locked(self) -> FileLock:
-        path = lock_path(self.path)
-        lock = FileLock(path)
-        with writing(path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                lock.acquire(timeout=0)
-                return lock
-            except Timeout:
-                logger.warning("waiting for another process that is writing %s", self.path)
-            try:
-                lock.acquire(timeout=LOCK_WAIT_SECONDS)
-                return lock
-            except Timeout:
-                raise PredictionsError(
-                    f"another process is writing {self.path} (it holds {path}): wait for it to "
-                    "end, or start a new run without -r"
-                ) from None
-
     def _state_on_disk(self) -> list[tuple[int, int, int] | None]:
         states: list[tuple[int, int, int] | None] = []
-        for path in (self.path, provenance_path(self.path), journal_path(self.path)):
+        own = self.own_path
+        for path in (own, provenance_path(own), journal_path(own)):
             try:
                 stat = path.stat()
                 states.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
@@ -264,13 +316,13 @@ def load_predictions(path: str | Path) -> list[Row]:
         PredictionsError: The file is missing or damaged, or inference has not finished.
     """
     path = Path(path)
-    if journal_path(path).exists():
+    if journal_path(path).exists() or (rows_folder(path).exists() and not path.exists()):
         raise PredictionsError(
             f"inference of {path} has not finished: go on with it first (-m infer -r)"
         )
     if not path.exists():
         raise PredictionsError(f"no predictions at {path}: run inference first (-m infer -r)")
-    rows = _read_final(path)
+    rows = read_final(path)
     expected = read_provenance(path).get("num_rows", len(rows))
     if len(rows) != expected:
         raise PredictionsError(
@@ -280,55 +332,41 @@ def load_predictions(path: str | Path) -> list[Row]:
     return rows
 
 
-def read_provenance(path: str | Path) -> dict[str, Any]:
-    """Return what is recorded beside a predictions file; empty when nothing readable is."""
-    provenance = provenance_path(Path(path))
-    try:
-        value = json.loads(provenance.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        logger.warning("%s: not valid JSON (%s), not used", provenance, error)
-        return {}
-    return value if isinstance(value, dict) else {}
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a predictions file within the block.
 
-
-def _read_final(path: Path) -> list[Row]:
-    try:
-        rows = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise PredictionsError(
-            f"{path} is not valid JSON ({error}): remove it and run inference again (-m infer -r)"
-        ) from None
-    is_right = isinstance(rows, dict) and all(
-        isinstance(rows.get(str(i)), dict) for i in range(len(rows))
-    )
-    if not is_right:
-        raise PredictionsError(
-            f'{path}: expected an object of rows keyed "0", "1", ... without a gap, each row an '
-            "object: remove it and run inference again (-m infer -r)"
-        )
-    return [rows[str(i)] for i in range(len(rows))]
-
-
-def _final_chunks(rows: Mapping[int, Row], count: int) -> Iterator[bytes]:
-    """Yield the rows as JSON, one at a time: a line per field, as OpenCompass indents them.
-
-    What is nested in a field, such as the details of a thousand tokens, stays on its line.
+    Raises:
+        PredictionsError: Another process keeps holding it.
     """
-    if count == 0:
-        yield b"{}"
-        return
-    for i in range(count):
-        start = b"{\n" if i == 0 else b",\n"
-        fields = [b"        %s: %s" % (to_json(k), to_json(v)) for k, v in rows[i].items()]
-        yield b'%s    "%d": {\n%s\n    }' % (start, i, b",\n".join(fields))
-    yield b"\n}"
+    lock = _lock(path)
+    try:
+        yield
+    finally:
+        _unlock(lock, path)
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _lock(predictions: Path) -> FileLock:
+    path = lock_path(predictions)
+    lock = FileLock(path)
+    with writing(path):
+        predictions.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+            return lock
+        except Timeout:
+            logger.warning("waiting for another process that is writing %s", predictions)
+        try:
+            lock.acquire(timeout=LOCK_WAIT_SECONDS)
+            return lock
+        except Timeout:
+            raise PredictionsError(
+                f"another process is writing {predictions} (it holds {path}): wait for it to end, "
+                "or start a new run without -r"
+            ) from None
+
+
+def _unlock(lock: FileLock, predictions: Path) -> None:
+    # Removed while still held: whoever opens the path from now on makes a new lock.
+    lock_path(predictions).unlink(missing_ok=True)
+    lock.release()

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from opencompass_ext.errors import DataError
 
@@ -196,6 +196,22 @@ def _token_details_to_json(details: TokenDetails) -> dict[str, Any]:
     }
 
 
+class RowRange(NamedTuple):
+    """Some rows of a dataset: ``[start, stop)`` of its ``total`` test rows.
+
+    Example:
+        >>> f"{RowRange(0, 100, 250)}"
+        '[0:100]'
+    """
+
+    start: int
+    stop: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"[{self.start}:{self.stop}]"
+
+
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
     """One unit of work: one model on some datasets, at one stage. Plain data, so JSON can carry it.
@@ -206,6 +222,7 @@ class TaskSpec:
         datasets: Configs of the datasets.
         run_folder: The folder ``<work_dir>/<time>`` that all files of the run are under.
         options: Further keyword arguments of the task class.
+        rows: For each dataset the rows that are meant, None for all; empty when all are whole.
     """
 
     type: str
@@ -213,17 +230,32 @@ class TaskSpec:
     datasets: tuple[Mapping[str, Any], ...]
     run_folder: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    rows: tuple[RowRange | None, ...] = ()
+
+    @property
+    def pieces(self) -> list[tuple[Mapping[str, Any], RowRange | None]]:
+        """Each dataset with the rows that are meant, None for all."""
+        return list(zip(self.datasets, self.rows or (None,) * len(self.datasets), strict=True))
 
     @property
     def name(self) -> str:
-        """Name for people, in OpenCompass's form ``OpenICLInfer[model/dataset,...]``."""
-        pairs = ",".join(f"{self.model['abbr']}/{d['abbr']}" for d in self.datasets)
+        """Name for people, in OpenCompass's form ``OpenICLInfer[model/dataset,...]``.
+
+        A dataset that is not meant whole has its rows behind it: ``[model/dataset[0:100]]``.
+        """
+        model = self.model["abbr"]
+        pairs = ",".join(f"{model}/{d['abbr']}{rows or ''}" for d, rows in self.pieces)
         return f"{self.type.rpartition('.')[2].removesuffix('Task')}[{pairs}]"
 
     @property
+    def num_procs(self) -> int:
+        """Worker processes that share the rows of the model's datasets."""
+        return int(self.model.get("run_cfg", {}).get("num_procs", 1))
+
+    @property
     def num_gpus(self) -> int:
-        """GPUs the task holds while it runs."""
-        return int(self.model.get("run_cfg", {}).get("num_gpus", 0))
+        """GPUs that one worker process of the task holds: those of the model, shared out."""
+        return int(self.model.get("run_cfg", {}).get("num_gpus", 0)) // self.num_procs
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from rich.console import Console
 
 from opencompass_ext.errors import ConfigError, OpenCompassExtError
 from opencompass_ext.logs import log_to_console
+from opencompass_ext.merging import merge_finished
 from opencompass_ext.outputs import TIME_FORMAT, RunFolder, atomic_writer
-from opencompass_ext.plan import describe, plan_stage
+from opencompass_ext.plan import Stage, describe, plan_stage
 from opencompass_ext.progress import stage_progress
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import SUMMARIZERS
@@ -72,7 +73,10 @@ def execute(
     work_dir = work_dir or config.get("work_dir") or "outputs/default"
     earlier = None if reuse is None else RunFolder.reopen(work_dir, reuse)
     planned_folder = earlier or RunFolder(f"{work_dir}/<time>")
-    stages = [plan_stage(config, name, planned_folder, debug=debug) for name in _STAGES[mode]]
+    stages = [
+        plan_stage(config, name, planned_folder, debug=debug, dry_run=dry_run)
+        for name in _STAGES[mode]
+    ]
     if dry_run:
         print(describe(stages, planned_folder, with_summary=mode in _WITH_SUMMARY))
     for stage in stages:
@@ -87,8 +91,8 @@ def execute(
         file.write(config_text.encode())
     run = _Run(config, folder, console, debug=debug, fail_fast=fail_fast)
     try:
-        for name in _STAGES[mode]:
-            run.do_stage(name)
+        for stage in stages:
+            run.do_stage(stage)
         if mode in _WITH_SUMMARY:
             run.summarize()
     except (KeyboardInterrupt, _Interrupted):
@@ -118,23 +122,24 @@ class _Run:
         self.skipped: list[TaskOutcome] = []
         self.other_errors: list[str] = []
 
-    def do_stage(self, name: str) -> None:
+    def do_stage(self, stage: Stage) -> None:
         """Run one stage for all pairs that have not failed before."""
-        stage = plan_stage(self.config, name, self.folder, debug=self.debug)
-        tasks = _without(stage.tasks, [o.task for o in self.failures + self.skipped])
+        root = str(self.folder.root)
+        planned = [dataclasses.replace(task, run_folder=root) for task in stage.tasks]
+        tasks = _without(planned, [o.task for o in self.failures + self.skipped])
+        pairs = split_pairs(tasks)
         if self.fail_fast and self.failures:
-            self.skipped += [TaskOutcome(pair, "skipped") for pair in split_pairs(tasks)]
+            self.skipped += [TaskOutcome(pair, "skipped") for pair in pairs]
             return
         if not tasks:
             return
-        with stage_progress(
-            name, split_pairs(tasks), self.console, is_live=not self.debug
-        ) as shown:
+        with stage_progress(stage.name, pairs, self.console, is_live=not self.debug) as shown:
             outcomes = stage.runner.run(tasks, shown, fail_fast=self.fail_fast)
         self.failures += [o for o in outcomes if o.status == "failed"]
         self.skipped += [o for o in outcomes if o.status == "skipped"]
         if any(o.status == "interrupted" for o in outcomes):
             raise _Interrupted
+        self.failures += merge_finished(self.folder, outcomes)
 
     def summarize(self) -> None:
         """Write and print the table; a failure here is one more failure of the run."""
@@ -180,9 +185,14 @@ def _without(tasks: Sequence[TaskSpec], pairs: Sequence[TaskSpec]) -> list[TaskS
     left_out = {_pair(pair) for pair in pairs}
     kept = []
     for task in tasks:
-        datasets = tuple(
-            d for d in task.datasets if (task.model["abbr"], d["abbr"]) not in left_out
-        )
-        if datasets:
-            kept.append(dataclasses.replace(task, datasets=datasets))
+        pieces = [
+            (dataset, rows)
+            for dataset, rows in task.pieces
+            if (task.model["abbr"], dataset["abbr"]) not in left_out
+        ]
+        if pieces:
+            datasets, rows = zip(*pieces, strict=True)
+            kept.append(
+                dataclasses.replace(task, datasets=datasets, rows=rows if any(rows) else ())
+            )
     return kept

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from opencompass_ext.datasets.reader import DatasetReader
+from opencompass_ext.datasets.row_files import RowCount
 from opencompass_ext.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
@@ -72,6 +73,14 @@ class BaseDataset:
     def load(**kwargs: Any) -> Dataset | DatasetDict:
         """Return the rows; the arguments are the keys of the data set's config."""
         raise NotImplementedError
+
+    @classmethod
+    def count(cls, **load_arguments: Any) -> RowCount | None:
+        """Return how many rows ``load`` gives, if that takes no table library; else None.
+
+        A run that cuts datasets into parts asks this first, with the arguments of ``load``.
+        """
+        return None
 
     def where(self, row: int) -> str:
         """Return the place of row ``row``, counted from 0 in the data, for an error message."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opencompass_ext.datasets.arrow import rows_to_dataset
 from opencompass_ext.datasets.base import BaseDataset
 from opencompass_ext.datasets.paths import find_data_file
-from opencompass_ext.datasets.row_files import FileRows, read_rows
+from opencompass_ext.datasets.row_files import FileRows, RowCount, count_rows, read_rows
 from opencompass_ext.errors import DataError
 from opencompass_ext.registry import DATASETS
 
@@ -61,6 +61,15 @@ class InferencePPLDataset(BaseDataset):
             if problem is not None:
                 raise DataError(f"{file.where(index)}: {problem}")
         return rows_to_dataset(FileRows(file.path, file.rows[:samples], file.places, file.unit))
+
+    @classmethod
+    def count(  # type: ignore[override]
+        cls, path: str, name: str | None = None, samples: int | None = None
+    ) -> RowCount:
+        """Return how many rows there are."""
+        rows, size = count_rows(find_data_file(path, name, _EXTENSIONS))
+        kept = rows if samples is None else min(rows, samples)
+        return RowCount(kept, size * kept // max(rows, 1))
 
     def where(self, row: int) -> str:
         """Return file and line of a row, by reading the file once more."""

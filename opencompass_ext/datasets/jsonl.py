@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from opencompass_ext.datasets.arrow import rows_to_dataset, table_to_dataset
 from opencompass_ext.datasets.base import BaseDataset
 from opencompass_ext.datasets.paths import find_data_file
-from opencompass_ext.datasets.row_files import ROW_READERS, plain_extension, read_rows
+from opencompass_ext.datasets.row_files import (
+    ROW_READERS,
+    RowCount,
+    count_rows,
+    plain_extension,
+    read_rows,
+)
 from opencompass_ext.errors import DataError
 from opencompass_ext.registry import DATASETS
 
@@ -51,6 +57,12 @@ class JsonlDataset(BaseDataset):
         if plain_extension(file) == _PARQUET:
             return _read_parquet(file)
         return rows_to_dataset(read_rows(file))
+
+    @classmethod
+    def count(cls, path: str, name: str | None = None) -> RowCount | None:  # type: ignore[override]
+        """Return how many rows there are; None for Parquet, which only pyarrow can tell."""
+        file = find_data_file(path, name, _EXTENSIONS)
+        return None if plain_extension(file) == _PARQUET else count_rows(file)
 
     def where(self, row: int) -> str:
         """Return file and line of a row, by reading the file once more."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from opencompass_ext.errors import DataError
 
@@ -66,6 +66,37 @@ def read_rows(path: Path) -> FileRows:
     if not rows.rows:
         raise DataError(f"{path} has no rows")
     return rows
+
+
+class RowCount(NamedTuple):
+    """How many rows a file has.
+
+    Attributes:
+        rows: How many.
+        bytes: The bytes they are written in, names of columns included.
+    """
+
+    rows: int
+    bytes: int
+
+
+def count_rows(path: Path) -> RowCount:
+    """Return how many rows ``read_rows`` gives, of JSON Lines without reading what they hold.
+
+    Raises:
+        DataError: The file cannot be read, or is one that ``read_rows`` refuses; of a ``.jsonl``
+            file only its lines are looked at.
+    """
+    if plain_extension(path) != ".jsonl":
+        rows = read_rows(path).rows
+        return RowCount(len(rows), sum(len(str(row).encode("utf-8", "replace")) for row in rows))
+    count = size = 0
+    with _opened(path) as file:
+        for line in file:
+            if not line.isspace():
+                count += 1
+                size += len(line)
+    return RowCount(count, size)
 
 
 def plain_extension(path: Path) -> str:

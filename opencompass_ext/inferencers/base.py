@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from opencompass_ext.errors import ConfigError, DataError
 from opencompass_ext.models.base import BaseModel
 from opencompass_ext.models.options import check_positive
-from opencompass_ext.predictions import PredictionsFile
+from opencompass_ext.predictions import PredictionsFile, data_key
 from opencompass_ext.prompting import PromptTemplate, Rendered
+from opencompass_ext.records import RowRange
 from opencompass_ext.version import __version__
 
 Progress = Callable[[int, int, int], None]
@@ -72,25 +73,43 @@ class BaseInferencer(ABC):
         prompt_template: PromptTemplate | None = None,
         output_json_filepath: str | None = None,
         output_json_filename: str | None = None,
+        rows: RowRange | None = None,
     ) -> list[dict[str, Any]]:
-        """Do all test rows, write the predictions file, and return its rows.
+        """Do the test rows, write the predictions file, and return its rows.
 
         Rows that an earlier run finished are read and not done again; when all are, the model is
         not even loaded.
+
+        Args:
+            retriever: Has the dataset, and chooses in-context examples.
+            ice_template: How an example is written.
+            prompt_template: How a row is written.
+            output_json_filepath: Instead of the folder given to the constructor.
+            output_json_filename: Instead of the name given to the constructor.
+            rows: Do these rows only, for a part of the predictions file; None for all.
 
         Raises:
             ConfigError: The templates do not fit the dataset.
             DataError: A row cannot be done as asked.
         """
-        rows = list(self._prepare_all(retriever, ice_template, prompt_template))
+        template = self._template(ice_template, prompt_template)
+        numbered = _numbered_rows(retriever, rows)
+        prepared, keys, data_keys = [], [], []
         fingerprint = self._fingerprint()
-        keys = [_row_key(self.key_content(row), fingerprint) for row in rows]
+        for number, row, indices in numbered:
+            try:
+                ice = retriever.generate_ice(indices, ice_template)
+                prepared.append(self.prepare(row, template, ice))
+            except DataError as error:
+                raise DataError(f"{self.row_name(number, row)}: {error}") from error
+            keys.append(_row_key(self.key_content(prepared[-1]), fingerprint))
+            data_keys.append(data_key(row))
         folder = Path(output_json_filepath or self.output_json_filepath)
         name = (output_json_filename or self.output_json_filename).removesuffix(".json")
-        with PredictionsFile(folder / f"{name}.json", keys) as predictions:
+        with PredictionsFile(folder / f"{name}.json", keys, rows, data_keys) as predictions:
             if not predictions.is_complete:
                 self.report(predictions, 0)
-                self.complete(rows, predictions)
+                self.complete(prepared, predictions)
                 predictions.finish(
                     {
                         "opencompass_ext": __version__,
@@ -98,7 +117,7 @@ class BaseInferencer(ABC):
                         "model": {"identity": self.model.identity(), **self.model.provenance()},
                     }
                 )
-            return [predictions.rows[i] for i in range(len(rows))]
+            return [predictions.rows[i] for i in range(len(prepared))]
 
     @abstractmethod
     def prepare(self, row: Mapping[str, Any], template: PromptTemplate | None, ice: str) -> Any:
@@ -121,6 +140,10 @@ class BaseInferencer(ABC):
         """Return the settings that change what a prediction holds."""
         return {}
 
+    def row_name(self, number: int, row: Mapping[str, Any]) -> str:
+        """Return what an error calls a row of the dataset."""
+        return f"row {number}"
+
     def report(self, predictions: PredictionsFile, tokens: int) -> None:
         """Tell whoever watches how far the work has come; may raise to break it off."""
         if self.progress is not None:
@@ -130,29 +153,35 @@ class BaseInferencer(ABC):
         """Return the prompt of a row as text."""
         return template.render(row, ice, getattr(self.model, "meta_template", None))
 
-    def _prepare_all(
-        self,
-        retriever: Any,
-        ice_template: PromptTemplate | None,
-        prompt_template: PromptTemplate | None,
-    ) -> Iterator[Any]:
+    def _template(
+        self, ice_template: PromptTemplate | None, prompt_template: PromptTemplate | None
+    ) -> PromptTemplate | None:
         template = prompt_template or ice_template
         if template is None and self.needs_template:
             raise ConfigError(
                 "infer_cfg needs a 'prompt_template', such as dict(type=PromptTemplate, "
                 "template='{text}')"
             )
-        examples = retriever.retrieve()
-        for number, (row, indices) in enumerate(zip(retriever.dataset.test, examples, strict=True)):
-            try:
-                ice = retriever.generate_ice(indices, ice_template)
-                yield self.prepare(row, template, ice)
-            except DataError as error:
-                raise DataError(f"row {number}: {error}") from error
+        return template
 
     def _fingerprint(self) -> str:
         settings = json.dumps(self.settings(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256((self.model.scorer_fingerprint() + settings).encode()).hexdigest()
+
+
+def _numbered_rows(
+    retriever: Any, rows: RowRange | None
+) -> Iterator[tuple[int, Mapping[str, Any], Sequence[int]]]:
+    """Yield number, row and indices of the in-context examples of the test rows that are meant."""
+    test = retriever.dataset.test
+    # Of all rows, whichever are meant: a retriever may draw them one after another.
+    examples = retriever.retrieve()
+    if rows is None:
+        for number, (row, indices) in enumerate(zip(test, examples, strict=True)):
+            yield number, row, indices
+    else:
+        for number in range(rows.start, rows.stop):
+            yield number, test[number], examples[number]
 
 
 def _row_key(content: Any, fingerprint: str) -> str:

@@ -31,7 +31,7 @@ class ScoringInferencer(BaseInferencer):
 
     @abstractmethod
     def label(self, row: Mapping[str, Any], prompt: Rendered | None) -> Mapping[str, LabelledText]:
-        """Return the texts to score for one row of the dataset, by name.
+        """Return the texts to score for one row of the dataset, by name; there may be none.
 
         Args:
             row: The row.
@@ -80,8 +80,11 @@ class ScoringInferencer(BaseInferencer):
             for index, (i, name) in enumerate(places)
             if i in predictions.rows or name in predictions.parts.get(i, {})
         }
-        # A run may have been cut off between the last part of a row and the row itself.
-        self._append(rows, predictions, {i: {} for i in predictions.parts})
+        # A run may have been cut off between the last part of a row and the row itself; and a row
+        # without texts is whole from the start.
+        without_texts = [i for i, row in enumerate(rows) if not row.texts]
+        todo = [i for i in (*predictions.parts, *without_texts) if i not in predictions.rows]
+        self._append(rows, predictions, {i: {} for i in todo})
         tokens = 0
         try:
             for batch in self.model.score_spans(texts, finished=finished, **self.scoring_options()):
@@ -95,7 +98,8 @@ class ScoringInferencer(BaseInferencer):
         except TextError as error:
             i, name = places[error.index]
             which = "" if len(rows[i].texts) == 1 else f", text {name!r}"
-            raise DataError(f"row {i}{which}: {error.problem}") from error
+            name_of_row = self.row_name(predictions.first_row + i, rows[i].row)
+            raise DataError(f"{name_of_row}{which}: {error.problem}") from error
 
     def _append(
         self,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opencompass_ext.errors import ConfigError
-from opencompass_ext.partitioners.base import BasePartitioner, Config
+from opencompass_ext.partitioners.base import BasePartitioner, Divisible, Piece
+from opencompass_ext.partitioners.cutting import check_least
 from opencompass_ext.registry import PARTITIONERS
 
 
@@ -15,6 +15,8 @@ class NaivePartitioner(BasePartitioner):
 
     Args:
         n: Datasets per task.
+        keep_keys: Part of OpenCompass's call; a task holds its model and datasets and nothing else
+            of the config.
 
     Example:
         >>> tasks = NaivePartitioner(n=2).partition(
@@ -27,13 +29,12 @@ class NaivePartitioner(BasePartitioner):
         ['OpenICLInfer[m/a,m/b]', 'OpenICLInfer[m/c]']
     """
 
-    def __init__(self, n: int = 1) -> None:
-        if not isinstance(n, int) or n < 1:
-            raise ConfigError(
-                f"NaivePartitioner: n must be a whole number of at least 1, got {n!r}"
-            )
+    def __init__(self, n: int = 1, keep_keys: Sequence[str] | None = None) -> None:
+        check_least("NaivePartitioner", 1, n=n)
         self.n = n
+        self.keep_keys = keep_keys
 
-    def split(self, datasets: Sequence[Config]) -> list[list[Config]]:
+    def split(self, datasets: Sequence[Divisible]) -> list[list[Piece]]:
         """Return slices of ``n`` datasets."""
-        return [list(datasets[i : i + self.n]) for i in range(0, len(datasets), self.n)]
+        pieces = [Piece(dataset.dataset) for dataset in datasets]
+        return [pieces[i : i + self.n] for i in range(0, len(pieces), self.n)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -10,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.errors import OpenCompassExtError
+from opencompass_ext.python_process import module_command
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.runners.devices import only_devices, visible_devices
+from opencompass_ext.runners.worker_process import WORKER_MODULE
 from opencompass_ext.tasks.base import ModelCache, task_class
 from opencompass_ext.tasks.protocol import failure
 
@@ -52,6 +55,14 @@ class BaseRunner(ABC):
     ) -> list[TaskOutcome]:
         """Carry out tasks of one model and one dataset each."""
 
+    def command(self, task: TaskSpec) -> str:
+        """Return how the worker of a task is started, for people."""
+        return "in this process" if self.debug else self.worker_command(task)
+
+    def worker_command(self, task: TaskSpec) -> str:
+        """Return the command of a worker process that does the task, for people."""
+        return shlex.join(module_command(WORKER_MODULE))
+
     def run(
         self, tasks: Sequence[TaskSpec], progress: Progress, *, fail_fast: bool = False
     ) -> list[TaskOutcome]:
@@ -76,7 +87,7 @@ class BaseRunner(ABC):
 
 
 def split_pairs(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
-    """Return one task per pair of model and dataset.
+    """Return one task per pair of model and dataset, or of model and part of a dataset.
 
     Example:
         >>> spec = TaskSpec("T", {"abbr": "m"}, ({"abbr": "a"}, {"abbr": "b"}), "outputs/x")
@@ -84,9 +95,9 @@ def split_pairs(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
         ['T[m/a]', 'T[m/b]']
     """
     return [
-        dataclasses.replace(task, datasets=(dataset,))
+        dataclasses.replace(task, datasets=(dataset,), rows=(rows,) if rows else ())
         for task in tasks
-        for dataset in task.datasets
+        for dataset, rows in task.pieces
     ]
 
 

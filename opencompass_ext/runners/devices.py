@@ -76,6 +76,19 @@ def parse_device_list(listing: str) -> tuple[str, ...]:
     return tuple(name for gpu, slices in devices for name in (slices or [gpu]))
 
 
+def describe_devices(count: int, devices: Sequence[str]) -> str:
+    """Return what a worker with ``count`` GPUs will see of ``devices``, for people.
+
+    Example:
+        >>> describe_devices(1, ("2", "GPU-5d5b")), describe_devices(2, ("2", "GPU-5d5b"))
+        ('CUDA_VISIBLE_DEVICES=<1 of 2,GPU-5d5b>', 'CUDA_VISIBLE_DEVICES=2,GPU-5d5b')
+    """
+    names = ",".join(devices)
+    return f"{VISIBLE}=" + (
+        "" if count == 0 else names if count == len(devices) else f"<{count} of {names}>"
+    )
+
+
 def cpu_cores() -> int:
     """Return how many CPU cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -105,13 +118,45 @@ def worker_environment(
         >>> worker_environment(("GPU-5d5b", "2"), 1, {})
         {'CUDA_VISIBLE_DEVICES': 'GPU-5d5b,2', 'GOMP_SPINCOUNT': '20000'}
     """
-    result = {**environment, VISIBLE: ",".join(devices)}
-    if not any(name in environment for name in WAITING):
-        result[WAITING[0]] = SPINS
-    if not devices and not any(name in environment for name in THREADS):
-        share = max(1, cpu_cores() // concurrent_workers)
-        result.update(dict.fromkeys(THREADS, str(share)))
+    result = {**environment, VISIBLE: ",".join(devices), **_waiting(environment)}
+    if not devices:
+        result |= _threads(max(1, cpu_cores() // concurrent_workers), environment)
     return result
+
+
+def allocation_environment(
+    num_gpus: int, environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the changes to the environment of a worker that Slurm has started.
+
+    Slurm has chosen the GPUs: they stay as they are written. A worker without GPUs sees none, also
+    where Slurm hides none. It gets a thread for each CPU of its allocation: not every cluster binds
+    a job to its CPUs, and with a thread for every core of the node it would take those of others.
+
+    Args:
+        num_gpus: GPUs that were asked for.
+        environment: What Slurm has set.
+
+    Example:
+        >>> allocation_environment(0, {"SLURM_CPUS_ON_NODE": "4", "OMP_WAIT_POLICY": "PASSIVE"})
+        {'CUDA_VISIBLE_DEVICES': '', 'OMP_NUM_THREADS': '4', 'MKL_NUM_THREADS': '4'}
+        >>> allocation_environment(1, {"CUDA_VISIBLE_DEVICES": "3", "OMP_NUM_THREADS": "2"})
+        {'GOMP_SPINCOUNT': '20000'}
+    """
+    changes = {} if num_gpus else {VISIBLE: ""}
+    changes |= _waiting(environment)
+    cpus = environment.get("SLURM_CPUS_PER_TASK") or environment.get("SLURM_CPUS_ON_NODE")
+    return changes | (_threads(int(cpus), environment) if cpus else {})
+
+
+def _waiting(environment: Mapping[str, str]) -> dict[str, str]:
+    return {} if any(name in environment for name in WAITING) else {WAITING[0]: SPINS}
+
+
+def _threads(count: int, environment: Mapping[str, str]) -> dict[str, str]:
+    if any(name in environment for name in THREADS):
+        return {}
+    return dict.fromkeys(THREADS, str(count))
 
 
 @contextmanager

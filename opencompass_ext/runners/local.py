@@ -10,7 +10,7 @@ from opencompass_ext.errors import ConfigError
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import RUNNERS
 from opencompass_ext.runners.base import BaseRunner
-from opencompass_ext.runners.devices import visible_devices, worker_environment
+from opencompass_ext.runners.devices import describe_devices, visible_devices, worker_environment
 from opencompass_ext.runners.schedule import Schedule
 from opencompass_ext.runners.slots import DeviceSlots
 from opencompass_ext.runners.worker_process import WorkerProcess
@@ -67,6 +67,11 @@ class LocalRunner(BaseRunner):
                 f"{name} asks for {needs[name]} GPUs (run_cfg.num_gpus), and this machine offers "
                 f"{available}: lower num_gpus, or look at nvidia-smi and CUDA_VISIBLE_DEVICES"
             )
+
+    def worker_command(self, task: TaskSpec) -> str:
+        """Return the command of a worker process, with the GPUs it may get."""
+        count = task_class(task.type).num_gpus(task)
+        return f"{describe_devices(count, visible_devices())} {super().worker_command(task)}"
 
     def launch(
         self, pairs: Sequence[TaskSpec], progress: Progress, fail_fast: bool

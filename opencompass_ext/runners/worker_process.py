@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from opencompass_ext.outputs import writing
+from opencompass_ext.python_process import module_command, module_environment
 from opencompass_ext.tasks.protocol import Assignment, Event, event_from_line
 
+WORKER_MODULE = "opencompass_ext.tasks.worker"
 _READ_BYTES = 1 << 16
 
 
@@ -35,17 +36,17 @@ class WorkerProcess:
         self._unread = b""
         self.events, writing_end = os.pipe()
         os.set_blocking(self.events, False)
-        command = [sys.executable, *_interpreter_flags(), "-m", "opencompass_ext.tasks.worker"]
+        command = module_command(WORKER_MODULE, "--events-fd", str(writing_end))
         try:
             with writing(Path(log)):
                 output = open_log(log)
             with output:
                 self._process = subprocess.Popen(
-                    [*command, "--events-fd", str(writing_end)],
+                    command,
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env={**environment, "PYTHONPATH": _python_path()},
+                    env=module_environment(environment),
                     pass_fds=[writing_end],
                     start_new_session=True,
                 )
@@ -96,7 +97,7 @@ class WorkerProcess:
         """Return how a process that has ended came to its end, as one line."""
         code = self._process.returncode
         if code >= 0:
-            return f"the worker ended with exit code {code}: {_last_line(log)}"
+            return f"the worker ended with exit code {code}: {last_line(log)}"
         name = signal.Signals(-code).name
         hint = " (often the system running out of memory)" if -code == signal.SIGKILL else ""
         return f"the worker was killed by {name}{hint}"
@@ -108,18 +109,9 @@ def open_log(log: str) -> BinaryIO:
     return open(log, "ab")
 
 
-def _last_line(log: str) -> str:
+def last_line(log: str) -> str:
+    """Return the last line of a log that says something."""
     with open(log, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _READ_BYTES))
         lines = file.read().decode("utf-8", "replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "its log is empty")
-
-
-def _python_path() -> str:
-    # What this process can import, its worker can: also a module beside the user's script.
-    return os.pathsep.join(dict.fromkeys(os.path.abspath(entry) for entry in sys.path))
-
-
-def _interpreter_flags() -> list[str]:
-    # Else -m puts the current folder first, and a file random.py there would break the worker.
-    return ["-P"] if sys.version_info >= (3, 11) else []

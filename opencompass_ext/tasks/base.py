@@ -32,7 +32,7 @@ _USAGE_KEYS = frozenset(
     }
 )
 # Keys of a dataset that its class does not take.
-_STAGE_KEYS = frozenset({"abbr", "eval_cfg", "infer_cfg", "k", "n"})
+STAGE_KEYS = frozenset({"abbr", "eval_cfg", "infer_cfg", "k", "n"})
 
 
 class ModelCache:
@@ -66,13 +66,14 @@ def task_class(name: str) -> type[BaseTask]:
 
 
 class BaseTask(ABC):
-    """One model on one dataset at one stage.
+    """One model on one dataset, or on some of its rows, at one stage.
 
     Args:
         spec: The task; it has exactly one dataset.
 
     Attributes:
         stage: ``"infer"`` or ``"eval"``: which folder of logs is the task's.
+        rows: The rows of the dataset that are meant, None for all.
     """
 
     stage: ClassVar[str]
@@ -80,7 +81,7 @@ class BaseTask(ABC):
     def __init__(self, spec: TaskSpec) -> None:
         self.spec = spec
         self.model = spec.model
-        (self.dataset,) = spec.datasets
+        ((self.dataset, self.rows),) = spec.pieces
         self.run_folder = RunFolder(spec.run_folder)
 
     @classmethod
@@ -93,10 +94,16 @@ class BaseTask(ABC):
         """Return a key that is equal for tasks that one worker process can do one after another."""
         return json.dumps(spec.model, sort_keys=True)
 
+    @classmethod
+    def may_cut(cls, dataset: Mapping[str, Any]) -> bool:
+        """Return whether several tasks may share the rows of a dataset."""
+        return False
+
     @property
     def log(self) -> Path:
         """Where the output of the task goes."""
-        return self.run_folder.log(self.stage, self.model["abbr"], self.dataset["abbr"])
+        rows = self.rows and (self.rows.start, self.rows.stop)
+        return self.run_folder.log(self.stage, self.model["abbr"], self.dataset["abbr"], rows)
 
     @abstractmethod
     def run(self, report: ReportProgress, models: ModelCache) -> str:
@@ -124,4 +131,4 @@ class BaseTask(ABC):
 
 def build_dataset(config: Mapping[str, Any]) -> Any:
     """Build a dataset from its config."""
-    return DATASETS.build({k: v for k, v in config.items() if k not in _STAGE_KEYS})
+    return DATASETS.build({k: v for k, v in config.items() if k not in STAGE_KEYS})

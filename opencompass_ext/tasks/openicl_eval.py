@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from opencompass_ext.errors import DataError, IncompleteError, PredictionsError
+from opencompass_ext.final_file import changed_row
 from opencompass_ext.outputs import write_json
 from opencompass_ext.predictions import load_predictions, read_provenance
 from opencompass_ext.records import TaskSpec
@@ -61,14 +63,15 @@ class OpenICLEvalTask(BaseTask):
         # Loading the dataset is worth its time only when the evaluator looks at it.
         original: Sequence[Any] = rows
         if not parameters.keys().isdisjoint(("references", "test_set")):
-            original = self._test_set(len(rows))
+            original = self._test_set(path, len(rows))
             columns.update(references=self._references(original), test_set=original)
         result = evaluator.evaluate(
             k, n, original, **choose_columns(parameters, columns, str(path))
         )
         report(len(rows), len(rows), 0)
         provenance = read_provenance(path)
-        provenance.pop("row_keys", None)
+        for of_single_rows in ("row_keys", "data_keys"):
+            provenance.pop(of_single_rows, None)
         write_json(
             self.run_folder.results(model_abbr, dataset_abbr),
             self._results(result, hide_secrets({**provenance, "evaluator": evaluator_cfg})),
@@ -87,12 +90,19 @@ class OpenICLEvalTask(BaseTask):
         wanted = [name for name in given if takes_argument(evaluator_class, name, by_name=True)]
         return EVALUATORS.build(config, **{name: given[name] for name in wanted})
 
-    def _test_set(self, row_count: int) -> Any:
+    def _test_set(self, path: Path, row_count: int) -> Any:
         test_set = build_dataset(self.dataset).test
         if len(test_set) != row_count:
             raise PredictionsError(
                 f"dataset {self.dataset['abbr']!r} has {len(test_set)} rows, its predictions have "
                 f"{row_count}: run inference again (-m infer -r)"
+            )
+        changed = changed_row(path, test_set)
+        if changed is not None:
+            raise PredictionsError(
+                f"row {changed} of dataset {self.dataset['abbr']!r} is not the row that {path} was "
+                "made for: the data have changed since. Run inference again (-m infer -r), which "
+                "does the changed rows only"
             )
         return test_set
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from opencompass_ext.errors import DataError
+from opencompass_ext.outputs import rows_path
+from opencompass_ext.records import RowRange
 from opencompass_ext.registry import INFERENCERS, PROMPT_TEMPLATES, RETRIEVERS, TASKS
 from opencompass_ext.tasks.base import BaseTask, ModelCache, ReportProgress, build_dataset
 
@@ -19,6 +22,12 @@ class OpenICLInferTask(BaseTask):
     """Runs an inferencer; rows that an earlier run finished are not done again."""
 
     stage = "infer"
+
+    @classmethod
+    def may_cut(cls, dataset: Mapping[str, Any]) -> bool:
+        """Return whether the inferencer can do some of the rows and leave the others."""
+        inferencer = (dataset.get("infer_cfg") or {}).get("inferencer") or {}
+        return "type" in inferencer and takes_rows(INFERENCERS.get(inferencer["type"]))
 
     def run(self, report: ReportProgress, models: ModelCache) -> str:
         """Build what the dataset's ``infer_cfg`` names and let the inferencer write predictions."""
@@ -33,14 +42,32 @@ class OpenICLInferTask(BaseTask):
         retriever = RETRIEVERS.build(retriever_cfg, dataset=dataset)
         inferencer = self._build_inferencer(inferencer_cfg, models, report)
         path = self.run_folder.predictions(self.model["abbr"], self.dataset["abbr"])
-        before = _state(path)
+        some_rows: dict[str, Any] = {}
+        if self.rows is not None:
+            self._check_total(len(dataset.test), self.rows)
+            some_rows["rows"] = self.rows
+        before = self._state(path)
         inferencer.inference(
             retriever,
             **templates,
             output_json_filepath=str(path.parent),
             output_json_filename=path.name,
+            **some_rows,
         )
-        return "reused" if before is not None and _state(path) == before else "done"
+        return "reused" if self._state(path) == before else "done"
+
+    def _check_total(self, count: int, rows: RowRange) -> None:
+        if count != rows.total:
+            raise DataError(
+                f"dataset {self.dataset['abbr']!r} has {count} rows, and had {rows.total} when it "
+                "was cut into parts: go on with -r, which cuts it anew"
+            )
+
+    def _state(self, path: Path) -> object:
+        own = path if self.rows is None else rows_path(path, self.rows.start, self.rows.stop)
+        states = [(p.stat().st_ino, p.stat().st_mtime_ns) for p in (path, own) if p.exists()]
+        # Without a file before and after, the inferencer wrote none, which is no reuse.
+        return states or object()
 
     def _build_inferencer(
         self, config: Mapping[str, Any], models: ModelCache, report: ReportProgress
@@ -55,6 +82,12 @@ class OpenICLInferTask(BaseTask):
         if takes_argument(inferencer_class, "progress", by_name=True):
             extra["progress"] = report
         return INFERENCERS.build(config, model=models.get(self.model), **extra)
+
+
+def takes_rows(inferencer_class: type) -> bool:
+    """Whether the ``inference`` of a class can be asked for some of the rows."""
+    inference = getattr(inferencer_class, "inference", None)
+    return inference is not None and "rows" in inspect.signature(inference).parameters
 
 
 def takes_argument(cls: type, name: str, *, by_name: bool = False) -> bool:
@@ -86,7 +119,3 @@ def takes_argument(cls: type, name: str, *, by_name: bool = False) -> bool:
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             return False
     return not by_name
-
-
-def _state(path: Path) -> tuple[int, int] | None:
-    return (path.stat().st_ino, path.stat().st_mtime_ns) if path.exists() else None

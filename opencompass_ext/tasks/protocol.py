@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from opencompass_ext.errors import OpenCompassExtError
-from opencompass_ext.records import TaskSpec
+from opencompass_ext.records import RowRange, TaskSpec
 
 EXIT_INTERRUPTED = 130
 
@@ -33,7 +33,9 @@ class Assignment:
         """Return what ``to_line`` was called on."""
         message = json.loads(line)
         spec = message["spec"]
-        return cls(TaskSpec(**{**spec, "datasets": tuple(spec["datasets"])}), message["log"])
+        datasets = tuple(spec["datasets"])
+        rows = tuple(None if part is None else RowRange(*part) for part in spec["rows"])
+        return cls(TaskSpec(**{**spec, "datasets": datasets, "rows": rows}), message["log"])
 
 
 @dataclass(frozen=True, slots=True)

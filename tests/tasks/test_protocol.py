@@ -1,7 +1,7 @@
 import pytest
 
 from opencompass_ext.errors import DataError
-from opencompass_ext.records import TaskSpec
+from opencompass_ext.records import RowRange, TaskSpec
 from opencompass_ext.tasks.protocol import (
     Assignment,
     Done,
@@ -33,7 +33,9 @@ def test_events_arrive_as_they_were_sent(event):
 
 
 def test_an_assignment_arrives_as_it_was_sent():
-    spec = TaskSpec("T", {"abbr": "m\n中"}, ({"abbr": "d", "x": [1, None]},), "run", {"o": True})
+    datasets = ({"abbr": "d", "x": [1, None]}, {"abbr": "e"})
+    rows = (None, RowRange(2, 5, 9))
+    spec = TaskSpec("T", {"abbr": "m\n中"}, datasets, "run", {"o": True}, rows)
     line = Assignment(spec, "a log").to_line()
     assert line.count(b"\n") == 1
     assert Assignment.from_line(line) == Assignment(spec, "a log")

@@ -1,0 +1,183 @@
+"""A finished predictions file and the provenance beside it.
+
+The provenance holds what made the rows, one key per row, and the hash of the file it belongs to: a
+file that was edited by hand, or written by another program, is never taken for finished work (it
+can be evaluated).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from opencompass_ext.errors import PredictionsError
+from opencompass_ext.journal import Row
+from opencompass_ext.outputs import atomic_writer, provenance_path, to_json, write_json
+from opencompass_ext.records import RowRange
+from opencompass_ext.redact import hide_secrets
+
+logger = logging.getLogger(__name__)
+
+HEAD, SEPARATOR, TAIL = b"{\n", b",\n", b"\n}"
+
+
+class RowIdentities(NamedTuple):
+    """What tells whether rows of a file are still those that are asked for.
+
+    Attributes:
+        row_keys: One per row: a hash of what the model was given, of the model and the settings.
+        data_keys: One per row: a hash of all of the dataset's row; None where it is not known.
+    """
+
+    row_keys: list[str]
+    data_keys: list[str] | None
+
+    def of(self, start: int, stop: int) -> RowIdentities:
+        """Return those of the rows ``[start, stop)``."""
+        data_keys = None if self.data_keys is None else self.data_keys[start:stop]
+        return RowIdentities(self.row_keys[start:stop], data_keys)
+
+
+def data_key(row: Mapping[str, Any]) -> str:
+    """Return 16 hex digits that change with anything in a row of a dataset.
+
+    Example:
+        >>> data_key({"question": "q", "answer": "a"}) == data_key({"answer": "a", "question": "q"})
+        True
+    """
+    canonical = json.dumps(dict(row), sort_keys=True, default=repr)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def write_final(
+    path: Path,
+    chunks: Iterator[bytes],
+    identities: RowIdentities,
+    provenance: Mapping[str, Any],
+    rows: RowRange | None = None,
+) -> None:
+    """Write a predictions file in one step, and then its provenance.
+
+    Args:
+        path: The file.
+        chunks: Its content.
+        identities: Of its rows.
+        provenance: What made the rows. Plain JSON values.
+        rows: Which rows of the dataset it holds, when it is a part of a whole.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    digest = hashlib.sha256()
+    with atomic_writer(path) as file:
+        for chunk in chunks:
+            digest.update(chunk)
+            file.write(chunk)
+    write_json(
+        provenance_path(path),
+        {
+            **hide_secrets(provenance),
+            **({} if rows is None else {"rows": list(rows)}),
+            "num_rows": len(identities.row_keys),
+            "predictions_sha256": digest.hexdigest(),
+            **identities._asdict(),
+        },
+    )
+
+
+def final_chunks(rows: Mapping[int, Row], count: int, first_row: int = 0) -> Iterator[bytes]:
+    """Yield rows as JSON, one at a time: a line per field, as OpenCompass indents them.
+
+    What is nested in a field, such as the details of a thousand tokens, stays on its line.
+
+    Args:
+        rows: By index, from 0.
+        count: How many.
+        first_row: Number of row 0 in the dataset: rows are written under these numbers.
+    """
+    if count == 0:
+        yield b"{}"
+        return
+    for i in range(count):
+        fields = [b"        %s: %s" % (to_json(k), to_json(v)) for k, v in rows[i].items()]
+        start = HEAD if i == 0 else SEPARATOR
+        yield b'%s    "%d": {\n%s\n    }' % (start, first_row + i, SEPARATOR.join(fields))
+    yield TAIL
+
+
+def read_final(path: Path, first_row: int = 0) -> list[Row]:
+    """Return the rows of a predictions file, in order.
+
+    Args:
+        path: The file.
+        first_row: The number its first row should have.
+
+    Raises:
+        PredictionsError: It is not what this program or OpenCompass writes.
+    """
+    try:
+        rows = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise PredictionsError(
+            f"{path} is not valid JSON ({error}): remove it and run inference again (-m infer -r)"
+        ) from None
+    is_right = isinstance(rows, dict) and all(
+        isinstance(rows.get(str(first_row + i)), dict) for i in range(len(rows))
+    )
+    if not is_right:
+        raise PredictionsError(
+            f'{path}: expected an object of rows keyed "{first_row}", "{first_row + 1}", ... '
+            "without a gap, each row an object: remove it and run inference again (-m infer -r)"
+        )
+    return [rows[str(first_row + i)] for i in range(len(rows))]
+
+
+def read_provenance(path: str | Path) -> dict[str, Any]:
+    """Return what is recorded beside a predictions file; empty when nothing readable is."""
+    provenance = provenance_path(Path(path))
+    try:
+        value = json.loads(provenance.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        logger.warning("%s: not valid JSON (%s), not used", provenance, error)
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def identities_of(path: Path) -> RowIdentities | None:
+    """Return the identities of a file's rows; None without a file or provenance that fits it."""
+    if not path.exists():
+        return None
+    provenance = read_provenance(path)
+    keys, data_keys = provenance.get("row_keys"), provenance.get("data_keys")
+    if isinstance(keys, list) and provenance.get("predictions_sha256") == file_sha256(path):
+        return RowIdentities(keys, data_keys if isinstance(data_keys, list) else None)
+    return None
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's content in hex digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def changed_row(path: Path, test_set: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the first row of a dataset that is no longer what was inferred; None if all are.
+
+    Args:
+        path: The predictions file. Without recorded data keys nothing can be said.
+        test_set: As many rows as the file has.
+    """
+    keys = read_provenance(path).get("data_keys")
+    if not isinstance(keys, list):
+        return None
+    pairs = zip(keys, test_set, strict=True)
+    return next((i for i, (key, row) in enumerate(pairs) if key != data_key(row)), None)

@@ -2,5 +2,6 @@
 
 from opencompass_ext.runners.base import BaseRunner
 from opencompass_ext.runners.local import LocalRunner
+from opencompass_ext.runners.slurm import SlurmRunner
 
-__all__ = ["BaseRunner", "LocalRunner"]
+__all__ = ["BaseRunner", "LocalRunner", "SlurmRunner"]

@@ -13,6 +13,7 @@
         judging/<model>/<dataset>.transcript.jsonl
         results/<model>/<dataset>.json
         summary/summary_<time>.{txt,csv,md}
+        summary/<report>_<dataset>.md
         status.json
     <work_dir>/.cache/dataset_size.json
 
@@ -334,6 +335,10 @@ class RunFolder:
     def size_cache(self) -> Path:
         """Path of the file that remembers how large datasets are, for all runs of a work dir."""
         return self.root.parent / ".cache" / "dataset_size.json"
+
+    def report(self, name: str, dataset_abbr: str) -> Path:
+        """Return the path of a report on all models' results of one dataset."""
+        return self.root / "summary" / f"{safe_name(name)}_{safe_name(dataset_abbr)}.md"
 
     def config_dump(self, time: str) -> Path:
         """Return the path of the config that this process runs."""

@@ -78,4 +78,8 @@ def _of_pair(
     # so a results file is then of an earlier run and would pass off an old number as new.
     if results is not None and len(failure.task.datasets) > 1:
         return results
+    # Results that say themselves what is missing, in the words that the task failed with, are new.
+    says = results.incomplete if results is not None else None
+    if says is not None and " ".join(says.split()) == failure.error:
+        return results or PairResults()
     return PairResults(status=failure.status.upper())

@@ -22,8 +22,10 @@ class PairResults:
         intervals: Metric -> 95 % interval, for those that have one.
         reasons: Metric -> why it has no value.
         lower_is_better: The metrics with that direction.
+        coverage: Metric -> rows that have a value, and all rows; for metrics that say so.
         counts: What the evaluator counted, see ``notes``.
         note: What the evaluator says about its metrics.
+        incomplete: That and why rows are missing from the metrics; the task then counts as failed.
         status: What a cell shows instead of a value when there are no metrics at all.
         problem: More about ``status``, for a footnote.
         missing_members: What a group lacks, so that it has no value.
@@ -33,8 +35,10 @@ class PairResults:
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     lower_is_better: tuple[str, ...] = ()
+    coverage: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     counts: Mapping[str, Any] = field(default_factory=dict)
     note: str | None = None
+    incomplete: str | None = None
     status: str = MISSING
     problem: str | None = None
     missing_members: tuple[str, ...] = ()
@@ -67,8 +71,10 @@ def read_results(path: Path) -> PairResults | None:
         },
         reasons=reasons,
         lower_is_better=tuple(content.get("lower_is_better") or ()),
+        coverage=_coverage(content.get("coverage")),
         counts=content.get("counts") or {},
         note=content.get("note"),
+        incomplete=content.get("incomplete"),
     )
 
 
@@ -77,8 +83,27 @@ def _is_metric(name: str, value: object) -> bool:
     return (
         (is_number or value is None)
         and not name.endswith(INTERVAL_SUFFIX)
-        and name not in ("note", "reasons", "counts", "details", "lower_is_better", "provenance")
+        and name
+        not in (
+            "note",
+            "incomplete",
+            "reasons",
+            "counts",
+            "details",
+            "lower_is_better",
+            "provenance",
+        )
     )
+
+
+def _coverage(content: object) -> dict[str, tuple[int, int]]:
+    if not isinstance(content, Mapping):
+        return {}
+    return {
+        name: (int(rows["n_scored"]), int(rows["n_total"]))
+        for name, rows in content.items()
+        if isinstance(rows, Mapping) and {"n_scored", "n_total"} <= rows.keys()
+    }
 
 
 def _finite(value: float | None) -> float | None:

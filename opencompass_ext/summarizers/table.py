@@ -63,8 +63,10 @@ def make_cell(results: PairResults, metric: str) -> Cell:
         shown = f"{results.status} ({lacking} missing)" if lacking else results.status
         return Cell(shown, results.status)
     value = results.metrics[metric]
+    scored, rows = results.coverage.get(metric, (0, 0))
     if value is None:
-        text = f"null ({results.reasons.get(metric, 'no reason given')})"
+        reason = results.reasons.get(metric, "no reason given")
+        text = f"null ({scored}/{rows}: {reason})" if rows else f"null ({reason})"
         return Cell(text, text)
     shown = format_number(value)
     if metric in results.intervals:
@@ -75,6 +77,9 @@ def make_cell(results: PairResults, metric: str) -> Cell:
             for end in results.intervals[metric]
         ]
         shown += f" [{', '.join(ends)}]"
+    if scored < rows:
+        # A mean over fewer rows than another system's is no mean over the same.
+        shown += f" ({scored}/{rows})"
     return Cell(shown, repr(value))
 
 

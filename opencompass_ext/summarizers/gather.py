@@ -79,7 +79,10 @@ def _of_pair(
     if results is not None and len(failure.task.datasets) > 1:
         return results
     # Results that say themselves what is missing, in the words that the task failed with, are new.
-    says = results.incomplete if results is not None else None
-    if says is not None and " ".join(says.split()) == failure.error:
-        return results or PairResults()
+    if results is not None and failure.error == _on_one_line(results.incomplete):
+        return results
     return PairResults(status=failure.status.upper())
+
+
+def _on_one_line(message: str | None) -> str:
+    return " ".join((message or "").split())

@@ -98,7 +98,7 @@ ALLOWED: dict[str, set[str]] = {
     "python_process": set(),
     "inferencers": {"registry", "prompting", "models", "predictions", "outputs", "likelihood"},
     "evaluators": {"registry", "metrics", "judging", "datasets", "models", "sentences"},
-    "judging": {"registry", "outputs", "sentences", "endpoints"},
+    "judging": {"registry", "outputs", "sentences", "endpoints", "redact"},
     "partitioners": {"registry", "outputs", "sizes"},
     "catalog": {"config"},
     "schema": {"config", "registry", "compat", "outputs", "datasets", "redact"},

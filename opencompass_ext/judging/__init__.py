@@ -4,6 +4,7 @@
 """
 
 from opencompass_ext.judging.base import BaseJudge
+from opencompass_ext.judging.endpoint import EndpointJudge
 from opencompass_ext.judging.questions import Decompose, Decomposition, Match, Source, Verdict
 from opencompass_ext.judging.scripted import ScriptedJudge
 
@@ -11,6 +12,7 @@ __all__ = [
     "BaseJudge",
     "Decompose",
     "Decomposition",
+    "EndpointJudge",
     "Match",
     "ScriptedJudge",
     "Source",

@@ -30,6 +30,7 @@ from opencompass_ext.judging.questions import (
 from opencompass_ext.judging.results import DecomposeResult, MatchResult
 from opencompass_ext.judging.transcript import Transcript
 from opencompass_ext.judging.usage import Usage
+from opencompass_ext.redact import hide_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ class JudgeSession:
     def provenance(self) -> dict[str, Any]:
         """Return what the verdicts rest on: the judge, its settings, and the prompts' versions."""
         return {
-            "judge": dict(self._identity),
+            "judge": hide_secrets(dict(self._identity)),
             "lang": self._lang,
             "units_per_call": self._units_per_call,
             "prompt_versions": {

@@ -1,0 +1,200 @@
+"""Ask a chat completions endpoint: many calls at once, in the order of their arrival back.
+
+Requests run on an event loop in a thread of its own, so this works from any thread and inside a
+loop that runs already. Calls are taken from their generator, and replies given, in the caller's
+thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import queue
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import httpx
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from opencompass_ext.endpoints.posting import Poster, PostFailure, PostOptions
+from opencompass_ext.errors import ModelError
+from opencompass_ext.judging.base import Call, Reply
+from opencompass_ext.judging.chat_reply import is_too_long, to_failed_reply, to_reply
+from opencompass_ext.judging.limits import AdaptiveLimit, RateLimit
+from opencompass_ext.judging.reply_format import ReplyFormat, speaks_of_format
+
+# Statuses that speak of the endpoint, not of one request: asking further would be in vain.
+_USELESS = (401, 402, 403, 404, 405)
+# Requests in a row, the first of a run, that may be refused before the run ends.
+_MOST_REFUSALS = 3
+_Answered: TypeAlias = "queue.SimpleQueue[tuple[int, Future[Reply]]]"
+
+
+@dataclass(frozen=True)
+class ChatOptions:
+    """How to ask.
+
+    Attributes:
+        post: Where the endpoint is, and how often it is tried.
+        body: What every request says: model, temperature and so on.
+        max_tokens_key: What the endpoint calls the limit of a reply; None to send none.
+        reply_format: See ``ReplyFormat``.
+        concurrency: Most requests at once.
+        requests_per_minute: Most requests a minute; None for no limit.
+        give_up_after: Calls in a row without an answer that end the run.
+    """
+
+    post: PostOptions
+    body: Mapping[str, Any] = field(repr=False)
+    max_tokens_key: str | None
+    reply_format: str
+    concurrency: int
+    requests_per_minute: int | None
+    give_up_after: int
+
+
+class ChatClient:
+    """Asks one endpoint; remembers over calls what it can do.
+
+    Args:
+        options: See ``ChatOptions``.
+    """
+
+    def __init__(self, options: ChatOptions) -> None:
+        self._options = options
+        self._limit = AdaptiveLimit(options.concurrency)
+        self._format = ReplyFormat(options.reply_format, options.post.url)
+        rate = RateLimit(options.requests_per_minute)
+        self._poster = Poster(options.post, rate.wait, self._note_failure)
+        self._has_answered = False
+        self._without_answer = 0
+
+    def ask(self, calls: Iterable[Call]) -> Iterator[tuple[int, Reply]]:
+        """Yield replies with the numbers of their calls, as they come; see ``BaseJudge.ask``."""
+        numbered = enumerate(calls)
+        first = next(numbered, None)
+        if first is None:
+            return
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal())
+            client = stack.enter_context(
+                portal.wrap_async_context_manager(self._poster.client(self._options.concurrency))
+            )
+            yield from self._drive(portal, client, itertools.chain([first], numbered))
+
+    def _drive(
+        self,
+        portal: BlockingPortal,
+        client: httpx.AsyncClient,
+        calls: Iterator[tuple[int, Call]],
+    ) -> Iterator[tuple[int, Reply]]:
+        answered: _Answered = queue.SimpleQueue()
+        running: dict[int, Future[Reply]] = {}
+        try:
+            while True:
+                # Until the form of replies is settled, one call at a time finds it out.
+                while len(running) < (self._limit.now if self._format.is_settled else 1):
+                    number, call = next(calls, (-1, None))
+                    if call is None:
+                        break
+                    future = portal.start_task_soon(self._answer, client, call)
+                    running[number] = future
+                    future.add_done_callback(functools.partial(_hand_over, answered, number))
+                if not running:
+                    return
+                number, future = answered.get()
+                del running[number]
+                try:
+                    reply = future.result()
+                    self._check_patience(reply)
+                except ModelError:
+                    # What was answered meanwhile has been paid for.
+                    yield from _answered_by_now(answered)
+                    raise
+                yield number, reply
+        finally:
+            # Before the client is closed, which would make them fail and try again.
+            for future in running.values():
+                future.cancel()
+
+    async def _answer(self, client: httpx.AsyncClient, call: Call) -> Reply:
+        while True:
+            asked_as = self._format.now
+            try:
+                posted = await self._poster.post(client, self._body(call))
+            except PostFailure as failure:
+                if self._is_about_format(failure) and self._format.step_down(failure.said):
+                    continue
+                return self._refused(failure, asked_as)
+            self._limit.grow()
+            reply = to_reply(posted, asked_as)
+            self._has_answered = True
+            is_whole = reply.text is not None and reply.finish_reason != "length"
+            if is_whole and not self._format.note_reply(call, reply.text or ""):
+                continue
+            return reply
+
+    def _body(self, call: Call) -> dict[str, Any]:
+        limit = (
+            {}
+            if self._options.max_tokens_key is None
+            else {self._options.max_tokens_key: call.max_tokens}
+        )
+        return {
+            **self._options.body,
+            **limit,
+            **self._format.in_body(call),
+            "messages": self._format.messages(call),
+        }
+
+    def _is_about_format(self, failure: PostFailure) -> bool:
+        if failure.kind != "refused" or failure.status in _USELESS or is_too_long(failure.said):
+            return False
+        return not self._format.is_settled or speaks_of_format(failure.said)
+
+    def _refused(self, failure: PostFailure, asked_as: str) -> Reply:
+        """Return the reply that says why there is none, or end the run."""
+        if failure.kind == "cannot_connect" or failure.status in _USELESS:
+            raise self._error(str(failure))
+        if failure.kind == "refused" and not self._format.is_settled:
+            self._format.start_over()
+        return to_failed_reply(failure, asked_as)
+
+    def _check_patience(self, reply: Reply) -> None:
+        if reply.text is not None:
+            self._without_answer = 0
+            return
+        if reply.reason == "too_long_for_judge":
+            return
+        self._without_answer += 1
+        most = (
+            self._options.give_up_after
+            if self._has_answered
+            else min(_MOST_REFUSALS, self._options.give_up_after)
+        )
+        if self._without_answer >= most:
+            raise self._error(
+                f"{self._without_answer} requests in a row got no answer, the last one: "
+                f"{reply.message}"
+            )
+
+    def _note_failure(self, failure: PostFailure) -> None:
+        if failure.kind == "rate_limited":
+            self._limit.shrink()
+
+    def _error(self, reason: str) -> ModelError:
+        return ModelError(f"the judge at {self._options.post.url}: {reason}")
+
+
+def _hand_over(answered: _Answered, number: int, future: Future[Reply]) -> None:
+    answered.put((number, future))
+
+
+def _answered_by_now(answered: _Answered) -> Iterator[tuple[int, Reply]]:
+    while not answered.empty():
+        number, future = answered.get()
+        if future.exception() is None:
+            yield number, future.result()

@@ -16,7 +16,8 @@ from opencompass_ext.registry import INFERENCERS, SUMMARIZERS
 from opencompass_ext.summarizers import notes
 from opencompass_ext.summarizers.gather import Gathered, gather
 from opencompass_ext.summarizers.groups import read_group
-from opencompass_ext.summarizers.layout import print_table, to_csv, to_markdown, to_text
+from opencompass_ext.summarizers.layout import print_table, screen, to_csv, to_markdown, to_text
+from opencompass_ext.summarizers.reports.write import write_reports
 from opencompass_ext.summarizers.results import MISSING
 from opencompass_ext.summarizers.table import Row, SummaryTable, empty_cell, make_cell
 
@@ -52,15 +53,19 @@ class DefaultSummarizer:
         datasets: Sequence[Mapping[str, Any]],
         failures: Sequence[TaskOutcome],
     ) -> str:
-        """Print the table of a run, write its files, and return it as plain text.
+        """Print the table of a run and the reports that its results name, and write both to files.
 
         Args:
             run_folder: Where the results lie and the summary goes.
             models: Configs of the models, one column each.
             datasets: Configs of the data sets.
             failures: The tasks that did not end well.
+
+        Returns:
+            The table as plain text.
         """
-        table = self.make_table(run_folder, models, datasets, failures)
+        found = gather(run_folder, models, datasets, failures, self.groups)
+        table = self._table(found, models, datasets, failures)
         print_table(table)
         time = datetime.now().strftime(TIME_FORMAT)
         text = to_text(table)
@@ -72,6 +77,7 @@ class DefaultSummarizer:
             with atomic_writer(run_folder.summary(time, suffix)) as file:
                 file.write(content.encode("utf-8", "backslashreplace"))
         print(f"Summary: {run_folder.summary(time, '{txt,csv,md}')}")
+        write_reports(run_folder, found, [dataset["abbr"] for dataset in datasets], screen())
         return text
 
     def make_table(
@@ -83,6 +89,15 @@ class DefaultSummarizer:
     ) -> SummaryTable:
         """Return the table of a run; the arguments are those of ``summarize``."""
         found = gather(run_folder, models, datasets, failures, self.groups)
+        return self._table(found, models, datasets, failures)
+
+    def _table(
+        self,
+        found: Gathered,
+        models: Sequence[Mapping[str, Any]],
+        datasets: Sequence[Mapping[str, Any]],
+        failures: Sequence[TaskOutcome],
+    ) -> SummaryTable:
         configs = {dataset["abbr"]: dataset for dataset in datasets}
         modes = {abbr: _mode(config) for abbr, config in configs.items()}
         for group in self.groups:

@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from opencompass_ext.summarizers.markdown import escaped, table_lines
 from opencompass_ext.summarizers.table import LEADING_COLUMNS, SummaryTable
 
 _UNLIMITED = 10**6
@@ -26,9 +27,7 @@ def print_table(table: SummaryTable) -> None:
 
     Failed tasks are left to the report that the run ends with.
     """
-    console = _console()
-    if not console.is_terminal:
-        console = _console(width=_WIDTH_WITHOUT_TERMINAL)
+    console = screen()
     for part in _side_by_side(table, console):
         console.print(_draw(table, part, repeat_names=False))
         console.print()
@@ -60,22 +59,21 @@ def to_csv(table: SummaryTable) -> str:
 
 def to_markdown(table: SummaryTable) -> str:
     """Return the summary as a Markdown table, and the notes as a list below it."""
-    lines = [
-        _markdown_row([*LEADING_COLUMNS, *table.models]),
-        _markdown_row(["---"] * len(LEADING_COLUMNS) + ["---:"] * len(table.models)),
-        *(_markdown_row([*row.leading, *(c.shown for c in row.cells)]) for row in table.rows),
-    ]
-    notes = [f"- {_one_line(note)}" for note in (*table.failures, *table.notes)]
+    lines = list(
+        table_lines(
+            [*LEADING_COLUMNS, *table.models],
+            [[*row.leading, *(cell.shown for cell in row.cells)] for row in table.rows],
+            is_text=[True] * len(LEADING_COLUMNS) + [False] * len(table.models),
+        )
+    )
+    notes = [f"- {escaped(note)}" for note in (*table.failures, *table.notes)]
     return "\n".join([*lines, "", *notes] if notes else lines) + "\n"
 
 
-def _markdown_row(cells: list[str]) -> str:
-    escaped = (_one_line(cell).replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def screen() -> Console:
+    """Return the console that a summary is printed on."""
+    console = _console()
+    return console if console.is_terminal else _console(width=_WIDTH_WITHOUT_TERMINAL)
 
 
 def _console(**options: Any) -> Console:

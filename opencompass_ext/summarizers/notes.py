@@ -15,8 +15,8 @@ def direction_notes(results: Iterable[PairResults]) -> list[str]:
     found = list(results)
     lower = dict.fromkeys(m for r in found for m in r.lower_is_better if m in r.metrics)
     notes = [f"Lower is better: {', '.join(lower)}."] if lower else []
-    if any(r.intervals for r in found):
-        notes.append("[low, high] is a 95 % bootstrap interval over rows.")
+    if units := list(dict.fromkeys(r.resampled for r in found if r.intervals)):
+        notes.append(f"[low, high] is a 95 % bootstrap interval over {' or '.join(units)}.")
     return notes + list(dict.fromkeys(f"{r.note}." for r in found if r.note))
 
 

@@ -11,6 +11,9 @@ from typing import Any
 
 MISSING = "-"
 INTERVAL_SUFFIX = "_ci95"
+_NO_METRICS = frozenset(
+    ("note", "reasons", "counts", "details", "lower_is_better", "provenance", "report")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class PairResults:
         coverage: Metric -> rows that have a value, and all rows; for metrics that say so.
         counts: What the evaluator counted, see ``notes``.
         note: What the evaluator says about its metrics.
+        resampled: What its intervals draw anew: ``"rows"``, ``"questions"``.
+        report: Name of the report that is made of the whole file, see ``reports``.
         incomplete: That and why rows are missing from the metrics; the task then counts as failed.
         status: What a cell shows instead of a value when there are no metrics at all.
         problem: More about ``status``, for a footnote.
@@ -38,6 +43,8 @@ class PairResults:
     coverage: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     counts: Mapping[str, Any] = field(default_factory=dict)
     note: str | None = None
+    resampled: str = "rows"
+    report: str | None = None
     incomplete: str | None = None
     status: str = MISSING
     problem: str | None = None
@@ -74,6 +81,8 @@ def read_results(path: Path) -> PairResults | None:
         coverage=_coverage(content.get("coverage")),
         counts=content.get("counts") or {},
         note=content.get("note"),
+        resampled=str(content.get("resampled") or "rows"),
+        report=report if isinstance(report := content.get("report"), str) else None,
         incomplete=content.get("incomplete"),
     )
 

@@ -79,13 +79,17 @@ def answer_results(
             "questions": len({row.question for row in rows}),
             "systems": len({row.system for row in rows}),
         },
-        "statement": statement,
-        "systems": systems,
-        "preferences": preferences,
-        "ranks": of_ranks,
-        "groundedness": grounded,
-        "length_correlations": length_correlations(rows, compared),
-        "not_compared": {p.name: p.null_reasons() for p in rivals if p not in compared},
+        "analysis": {
+            "primary": primary.name,
+            "higher_is_better": primary.higher_is_better,
+            "statement": statement,
+            "systems": systems,
+            "preferences": preferences,
+            "ranks": of_ranks,
+            "groundedness": grounded,
+            "length_correlations": length_correlations(rows, compared),
+            "not_compared": {p.name: p.null_reasons() for p in rivals if p not in compared},
+        },
     }
 
 

@@ -8,7 +8,7 @@ from opencompass_ext.metrics.pplqa import VARIANTS
 
 
 def group(results, by="votes", category=None):
-    found = [g for g in results["preferences"][by]["groups"] if g["category"] == category]
+    found = [g for g in results["analysis"]["preferences"][by]["groups"] if g["category"] == category]
     return found[0]
 
 
@@ -23,9 +23,9 @@ def test_a_set_with_a_known_answer(graded_set, evaluate):
     assert results["longer_wins"] == 0.0
     assert results["tau_b"] == pytest.approx(1.0)
     assert results["mean_tau"] == pytest.approx(1.0)
-    assert [s["system"] for s in results["systems"]["systems"]] == ["good", "fair", "bad"]
-    assert results["systems"]["agreement_with_people"]["value"] == pytest.approx(1.0)
-    assert any("beats the length baseline" in sentence for sentence in results["statement"])
+    assert [s["system"] for s in results["analysis"]["systems"]["systems"]] == ["good", "fair", "bad"]
+    assert results["analysis"]["systems"]["agreement_with_people"]["value"] == pytest.approx(1.0)
+    assert any("beats the length baseline" in sentence for sentence in results["analysis"]["statement"])
     assert results["lower_is_better"] == ["pplqa"]
     assert results["report"] == "pplqa"
 
@@ -40,7 +40,7 @@ def test_turning_the_scores_round_turns_the_agreement_round(graded_set, evaluate
     assert (results["accuracy"], results["mcc"]) == (0.0, -1.0)
     assert results["tau_b"] == pytest.approx(-1.0)
     # The longer answer is the worse one, and the score prefers it as length does.
-    assert any("does not beat the length baseline" in s for s in results["statement"])
+    assert any("does not beat the length baseline" in s for s in results["analysis"]["statement"])
 
 
 def test_every_variant_and_its_mean_can_be_worked_by_hand(evaluate, make):
@@ -66,8 +66,8 @@ def test_every_variant_and_its_mean_can_be_worked_by_hand(evaluate, make):
         "answer_chars": 3,
     }
     assert results["pplqa"] == pytest.approx(1.763407, abs=1e-6)
-    assert results["preferences"] is None
-    assert results["ranks"] is None
+    assert results["analysis"]["preferences"] is None
+    assert results["analysis"]["ranks"] is None
     assert "accuracy" not in results
     assert json.loads(json.dumps(results, allow_nan=False))
 
@@ -89,18 +89,18 @@ def test_all_rivals_stand_on_exactly_the_same_pairs(graded_set, evaluate, make):
     assert {record["n"] for record in overall["predictors"]} == {34}
     assert overall["excluded"] == {"gptscore: too_long": 2}
     # h_a is 0 in this set, so there is nothing to explain.
-    assert results["not_compared"] == {"explained": {"answer_without_surprise": 36}}
+    assert results["analysis"]["not_compared"] == {"explained": {"answer_without_surprise": 36}}
 
 
 def test_categories_are_reported_one_by_one(graded_set, evaluate):
     results = evaluate(*graded_set)
-    groups = results["preferences"]["votes"]["groups"]
+    groups = results["analysis"]["preferences"]["votes"]["groups"]
     assert [(g["category"], g["n"], g["questions"]) for g in groups] == [
         (None, 36, 12),
         ("even", 18, 6),
         ("odd", 18, 6),
     ]
-    assert [(g["category"], g["n"]) for g in results["ranks"]["groups"]] == [
+    assert [(g["category"], g["n"]) for g in results["analysis"]["ranks"]["groups"]] == [
         (None, 36),
         ("even", 18),
         ("odd", 18),
@@ -111,7 +111,7 @@ def test_one_category_is_not_reported_twice(graded_set, evaluate):
     test_set, predictions = graded_set
     for row in test_set:
         row["category"] = "all"
-    assert len(evaluate(test_set, predictions)["preferences"]["votes"]["groups"]) == 1
+    assert len(evaluate(test_set, predictions)["analysis"]["preferences"]["votes"]["groups"]) == 1
 
 
 def two_answers(make, votes, chars=(5, 9)):
@@ -130,7 +130,7 @@ def test_votes_count_one_by_one_and_by_majority(evaluate, make):
         {"a": "x", "b": "y", "winner": "tie"},
     ]
     results = evaluate(*two_answers(make, votes))
-    votes, majority = results["preferences"]["votes"], results["preferences"]["majority"]
+    votes, majority = results["analysis"]["preferences"]["votes"], results["analysis"]["preferences"]["majority"]
     assert (votes["ties"], votes["groups"][0]["n"]) == (1, 3)
     assert (majority["ties"], majority["groups"][0]["n"]) == (0, 1)
     # x is preferred by two of three, whichever way round the votes name it; pplqa of y is lower.
@@ -141,12 +141,12 @@ def test_votes_count_one_by_one_and_by_majority(evaluate, make):
 
 
 def test_one_vote_per_pair_is_its_own_majority(graded_set, evaluate):
-    assert evaluate(*graded_set)["preferences"]["majority"] is None
+    assert evaluate(*graded_set)["analysis"]["preferences"]["majority"] is None
 
 
 def test_a_split_vote_is_a_tie_of_the_majority(evaluate, make):
     votes = [{"a": "x", "b": "y", "winner": w} for w in "ab"]
-    found = evaluate(*two_answers(make, votes))["preferences"]
+    found = evaluate(*two_answers(make, votes))["analysis"]["preferences"]
     assert (found["votes"]["ties"], found["majority"]["ties"]) == (0, 1)
     assert found["majority"]["groups"][0]["n"] == 0
 
@@ -156,8 +156,8 @@ def test_only_ties_leave_null_and_a_reason(evaluate, make):
     for metric in ("accuracy", "mcc", "f1_first", "longer_wins"):
         assert results[metric] is None
         assert results["reasons"][metric] == "no_scored_answers"
-    assert results["preferences"]["votes"]["ties"] == 1
-    assert any("No decided vote" in sentence for sentence in results["statement"])
+    assert results["analysis"]["preferences"]["votes"]["ties"] == 1
+    assert any("No decided vote" in sentence for sentence in results["analysis"]["statement"])
 
 
 def test_equal_scores_count_half_and_are_counted(evaluate, make):
@@ -171,7 +171,7 @@ def test_equal_scores_count_half_and_are_counted(evaluate, make):
 
 def test_a_vote_on_an_answer_that_is_not_there_is_counted(evaluate, make):
     votes = [{"a": "x", "b": "z", "winner": "a"}, {"a": "x", "b": "y", "winner": "a"}]
-    found = evaluate(*two_answers(make, votes))["preferences"]["votes"]
+    found = evaluate(*two_answers(make, votes))["analysis"]["preferences"]["votes"]
     assert (found["unanswered"], found["groups"][0]["n"]) == (1, 1)
 
 
@@ -179,12 +179,12 @@ def test_systems_are_compared_on_common_questions_and_it_says_so(evaluate, make)
     test_set = [make.row("q1", "x"), make.row("q1", "y"), make.row("q2", "x")]
     hs = [1.9, 1.8, 0.1]
     results = evaluate(test_set, [make.prediction(h_aq=h) for h in hs])
-    systems = results["systems"]
+    systems = results["analysis"]["systems"]
     assert (systems["common_questions"], systems["questions"]) == (1, 2)
     assert systems["missing"] == {"y": 1}
     assert systems["ranked_by"] == "common_mean"
-    assert "missing answers: y (1)" in results["statement"][0]
-    assert "1 questions with a score of every system" in results["statement"][0]
+    assert "missing answers: y (1)" in results["analysis"]["statement"][0]
+    assert "1 questions with a score of every system" in results["analysis"]["statement"][0]
 
 
 def test_rows_without_a_score_are_left_out_and_counted(evaluate, make):
@@ -198,11 +198,11 @@ def test_rows_without_a_score_are_left_out_and_counted(evaluate, make):
     assert results["counts"]["rows"] == 3
     assert results["counts"]["scored_rows"] == 1
     assert results["counts"]["null_rows"] == {"non_finite_nll": 1, "blank_answer": 1}
-    assert results["systems"]["unscored"] == ["y", "z"]
+    assert results["analysis"]["systems"]["unscored"] == ["y", "z"]
     assert results["details"][1]["pplqa"] is None
     assert results["details"][1]["ppl_a_given_q"] is not None
     assert results["details"][2]["reasons"]["pplqa"] == "blank_answer"
-    assert any("No answer of y, z has a score." in s for s in results["statement"])
+    assert any("No answer of y, z has a score." in s for s in results["analysis"]["statement"])
 
 
 def test_nothing_scored_gives_null_and_the_commonest_reason(evaluate, make):

@@ -25,7 +25,7 @@ def test_gptscore_is_set_against_length(evaluate, make):
     predictions = [{"gptscore": make.likelihood(nll, 4)} for nll in (2.0, 6.0)]
     results = evaluate(test_set, predictions, "gptscore")
     assert (results["accuracy"], results["longer_wins"]) == (1.0, 0.0)
-    (group,) = results["preferences"]["votes"]["groups"]
+    (group,) = results["analysis"]["preferences"]["votes"]["groups"]
     assert [record["name"] for record in group["predictors"]] == ["gptscore", "answer_chars"]
 
 

@@ -12,7 +12,10 @@ from typing import Any
 MISSING = "-"
 INTERVAL_SUFFIX = "_ci95"
 _NO_METRICS = frozenset(
-    ("note", "reasons", "counts", "details", "lower_is_better", "provenance", "report")
+    (
+        *("note", "incomplete", "reasons", "counts", "details", "lower_is_better"),
+        *("provenance", "report", "resampled", "analysis"),
+    )
 )
 
 
@@ -89,20 +92,8 @@ def read_results(path: Path) -> PairResults | None:
 
 def _is_metric(name: str, value: object) -> bool:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return (
-        (is_number or value is None)
-        and not name.endswith(INTERVAL_SUFFIX)
-        and name
-        not in (
-            "note",
-            "incomplete",
-            "reasons",
-            "counts",
-            "details",
-            "lower_is_better",
-            "provenance",
-        )
-    )
+    is_value = is_number or value is None
+    return is_value and not name.endswith(INTERVAL_SUFFIX) and name not in _NO_METRICS
 
 
 def _coverage(content: object) -> dict[str, tuple[int, int]]:

@@ -53,7 +53,7 @@ def coverage_statement(systems: Mapping[str, Any]) -> list[str]:
     if systems["missing"]:
         listed = ", ".join(f"{system} ({n})" for system, n in systems["missing"].items())
         said.append(
-            f"Not every system answered all {systems['questions']} questions; missing answers: "
+            f"Not every system answered all {_count(systems['questions'])}; missing answers: "
             f"{listed}. {_compared_on(systems)}"
         )
     elif systems["common_questions"] < systems["questions"] and len(systems["systems"]) > 1:
@@ -66,7 +66,7 @@ def coverage_statement(systems: Mapping[str, Any]) -> list[str]:
 def _compared_on(systems: Mapping[str, Any]) -> str:
     if systems["ranked_by"] == "common_mean":
         return (
-            f"The rank is that of the mean over the {systems['common_questions']} questions with a "
+            f"The rank is that of the mean over the {_count(systems['common_questions'])} with a "
             "score of every system; the win rate uses each question that two systems share."
         )
     if systems["ranked_by"] == "win_rate":
@@ -105,3 +105,7 @@ def _share(record: Mapping[str, Any], name: str) -> str:
     interval = record[f"{name}_ci95"]
     ends = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     return f"{record[name]:.3f}{ends}"
+
+
+def _count(questions: int) -> str:
+    return f"{questions} question{'' if questions == 1 else 's'}"

@@ -8,7 +8,9 @@ from opencompass_ext.metrics.pplqa import VARIANTS
 
 
 def group(results, by="votes", category=None):
-    found = [g for g in results["analysis"]["preferences"][by]["groups"] if g["category"] == category]
+    found = [
+        g for g in results["analysis"]["preferences"][by]["groups"] if g["category"] == category
+    ]
     return found[0]
 
 
@@ -23,9 +25,15 @@ def test_a_set_with_a_known_answer(graded_set, evaluate):
     assert results["longer_wins"] == 0.0
     assert results["tau_b"] == pytest.approx(1.0)
     assert results["mean_tau"] == pytest.approx(1.0)
-    assert [s["system"] for s in results["analysis"]["systems"]["systems"]] == ["good", "fair", "bad"]
+    assert [s["system"] for s in results["analysis"]["systems"]["systems"]] == [
+        "good",
+        "fair",
+        "bad",
+    ]
     assert results["analysis"]["systems"]["agreement_with_people"]["value"] == pytest.approx(1.0)
-    assert any("beats the length baseline" in sentence for sentence in results["analysis"]["statement"])
+    assert any(
+        "beats the length baseline" in sentence for sentence in results["analysis"]["statement"]
+    )
     assert results["lower_is_better"] == ["pplqa"]
     assert results["report"] == "pplqa"
 
@@ -130,7 +138,10 @@ def test_votes_count_one_by_one_and_by_majority(evaluate, make):
         {"a": "x", "b": "y", "winner": "tie"},
     ]
     results = evaluate(*two_answers(make, votes))
-    votes, majority = results["analysis"]["preferences"]["votes"], results["analysis"]["preferences"]["majority"]
+    votes, majority = (
+        results["analysis"]["preferences"]["votes"],
+        results["analysis"]["preferences"]["majority"],
+    )
     assert (votes["ties"], votes["groups"][0]["n"]) == (1, 3)
     assert (majority["ties"], majority["groups"][0]["n"]) == (0, 1)
     # x is preferred by two of three, whichever way round the votes name it; pplqa of y is lower.
@@ -184,7 +195,7 @@ def test_systems_are_compared_on_common_questions_and_it_says_so(evaluate, make)
     assert systems["missing"] == {"y": 1}
     assert systems["ranked_by"] == "common_mean"
     assert "missing answers: y (1)" in results["analysis"]["statement"][0]
-    assert "1 questions with a score of every system" in results["analysis"]["statement"][0]
+    assert "1 question with a score of every system" in results["analysis"]["statement"][0]
 
 
 def test_rows_without_a_score_are_left_out_and_counted(evaluate, make):

@@ -17,7 +17,7 @@ HEAVY = {"torch", "transformers", "datasets", "scipy", "accelerate", "pyarrow"}
 LIGHT = {
     *("cli", "partitioners", "runners", "summarizers", "config", "schema", "catalog"),
     *("outputs", "registry", "records", "errors", "compat", "running", "plan", "progress"),
-    *("sizes", "merging", "final_file", "predictions", "journal", "python_process"),
+    *("sizes", "merging", "final_file", "predictions", "journal", "python_process", "status"),
 }
 
 
@@ -96,7 +96,10 @@ ALLOWED: dict[str, set[str]] = {
     "predictions": {"journal", "final_file", "outputs"},
     "merging": {"journal", "final_file", "predictions", "outputs"},
     "python_process": set(),
-    "inferencers": {"registry", "prompting", "models", "predictions", "outputs", "likelihood"},
+    "inferencers": {
+        *("registry", "prompting", "models", "datasets", "predictions", "outputs", "likelihood"),
+        "sentences",
+    },
     "evaluators": {"registry", "metrics", "judging", "datasets", "models", "sentences"},
     "judging": {"registry", "outputs", "sentences", "endpoints", "redact"},
     "partitioners": {"registry", "outputs", "sizes"},

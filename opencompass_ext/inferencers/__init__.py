@@ -5,6 +5,7 @@ from opencompass_ext.inferencers.geval import GEvalInferencer
 from opencompass_ext.inferencers.gptscore import GPTScoreInferencer
 from opencompass_ext.inferencers.inference_ppl import InferencePPLOnlyInferencer
 from opencompass_ext.inferencers.pplqa import PPLqaInferencer
+from opencompass_ext.inferencers.source_support import SourceSupportInferencer
 
 __all__ = [
     "GEvalInferencer",
@@ -12,4 +13,5 @@ __all__ = [
     "GenInferencer",
     "InferencePPLOnlyInferencer",
     "PPLqaInferencer",
+    "SourceSupportInferencer",
 ]

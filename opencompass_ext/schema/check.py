@@ -151,8 +151,16 @@ def _infer_cfg(infer_cfg: Mapping[str, Any], path: str) -> Iterator[Problem]:
     yield from _optional(infer_cfg, "ice_template", PROMPT_TEMPLATES, path)
     yield from _optional(infer_cfg, "retriever", RETRIEVERS, path, given=keys.GIVEN_TO_RETRIEVER)
     yield from _optional(infer_cfg, "inferencer", INFERENCERS, path, given=keys.GIVEN_TO_INFERENCER)
-    if "prompt_template" not in infer_cfg and "ice_template" not in infer_cfg:
+    has_template = "prompt_template" in infer_cfg or "ice_template" in infer_cfg
+    if not has_template and _needs_template(infer_cfg.get("inferencer")):
         yield Problem(path, "needs a 'prompt_template' (or an 'ice_template')")
+
+
+def _needs_template(inferencer: Any) -> bool:
+    try:
+        return getattr(INFERENCERS.get(inferencer["type"]), "needs_template", True)
+    except (ConfigError, KeyError, TypeError):
+        return True
 
 
 def _stage(stage: Any, name: str) -> Iterator[Problem]:

@@ -50,6 +50,12 @@ def test_all_sections_of_opencompass_pass(config):
     assert check_config(config) == []
 
 
+def test_a_template_may_be_left_out_where_the_inferencer_needs_none(config):
+    del config["datasets"][0]["infer_cfg"]["prompt_template"]
+    config["datasets"][0]["infer_cfg"]["inferencer"] = {"type": "SourceSupportInferencer"}
+    assert check_config(config) == []
+
+
 @pytest.mark.parametrize(
     ("path", "value", "told"),
     [

@@ -1,0 +1,263 @@
+"""Source support: how far each response rests on its sources, by likelihood alone."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opencompass_ext.datasets.rag_rows import sources_of
+from opencompass_ext.errors import ConfigError, DataError, PredictionsError
+from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.source_support.kinds import kind_results
+from opencompass_ext.evaluators.source_support.labelled import labelled_results, read_labels
+from opencompass_ext.evaluators.source_support.rows import SupportedResponse, read_response
+from opencompass_ext.metrics.bootstrap import mean_interval
+from opencompass_ext.metrics.parts import Score
+from opencompass_ext.registry import EVALUATORS
+
+MEANS = ("source_support", "token_support", "weakest_sentence")
+"""Scores whose mean over rows is a metric of the table."""
+
+RIVALS = ("pmi_per_token", "nll_after_sources")
+COSINE = "cosine"
+NOTE = (
+    "source_support and token_support say how far the sources explain the response: support, not "
+    "truth"
+)
+
+
+@EVALUATORS.register_module()
+class SourceSupportEvaluator(BaseEvaluator):
+    """How much of each response its sources explain, and how well that tells what people found.
+
+    Metrics, all higher is better: the means over rows of ``source_support``, of ``token_support``
+    and of the ``token_support`` of each response's ``weakest_sentence``, with bootstrap intervals;
+    see ``metrics.source_support``. Where the data set says what people found, ``auc``: how well
+    ``token_support`` tells grounded responses from others, and under ``labelled`` the same for
+    every score, for the length of the response and, with an ``embedding_model``, for the cosine
+    of response and sources. Where its rows have a ``kind`` and a ``group``, ``kinds`` compares the
+    kinds of responses to the same sources.
+
+    A row without a score has a reason and enters no mean.
+
+    Args:
+        label_column: Column that is 1 for a response that people found grounded, else 0.
+        unit_column: Column that names what is resampled for intervals, such as the answer that
+            several claims belong to; None resamples rows.
+        embedding_model: Config of the model for the cosine: ``path`` and the other arguments of
+            ``SentenceEmbedder``. With several sources the nearest one counts.
+        seed: Seed of all intervals.
+        resamples: Resamples of each interval.
+    """
+
+    def __init__(
+        self,
+        label_column: str = "grounded",
+        unit_column: str | None = None,
+        embedding_model: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        resamples: int = 1000,
+    ) -> None:
+        self.label_column = label_column
+        self.unit_column = unit_column
+        self.embedding_model = embedding_model
+        self.seed = seed
+        self.resamples = resamples
+
+    def score(
+        self,
+        after_sources: Sequence[Any],
+        alone: Sequence[Any],
+        test_set: Sequence[Mapping[str, Any]],
+        id: Sequence[Any] | None = None,
+        response: Sequence[Any] | None = None,
+        sentences: Sequence[Any] | None = None,
+        tokens: Sequence[Any] | None = None,
+        reason: Sequence[str | None] | None = None,
+    ) -> dict[str, Any]:
+        """Return metrics, intervals, agreement with labels, and details of one data set.
+
+        Args:
+            after_sources: Likelihood of each response after its sources.
+            alone: Likelihood of each response without them.
+            test_set: The rows of the data set, for labels and, with an embedding model, sources.
+            id: Of each row.
+            response: The text of each response.
+            sentences: Both readings of each sentence, per row.
+            tokens: Both readings of each token, per row.
+            reason: Why a row has no likelihoods.
+
+        Raises:
+            PredictionsError: The predictions are not what the inferencer writes.
+            DataError: A label is neither 1 nor 0, or the unit column is not there.
+        """
+        columns = {
+            "after_sources": after_sources,
+            "alone": alone,
+            "id": id,
+            "response": response,
+            "sentences": sentences,
+            "tokens": tokens,
+            "reason": reason,
+        }
+        given = {name: column for name, column in columns.items() if column is not None}
+        data = [dict(row) for row in test_set]
+        rows = [
+            read_response(number, {name: column[number] for name, column in given.items()})
+            for number in range(len(after_sources))
+        ]
+        _check_ids(rows, data)
+        units = self._units(data)
+        scores = {name: [row.scores[name] for row in rows] for name in (*MEANS, *RIVALS)}
+        return {
+            **self._means(scores, units),
+            **self._agreement(rows, data, scores, units),
+            "note": NOTE,
+            "counts": {
+                "rows": len(rows),
+                "scored_rows": sum(s.value is not None for s in scores["source_support"]),
+                "windowed_rows": sum(row.is_windowed for row in rows),
+                "sentences": sum(len(row.sentences) for row in rows),
+                "response_tokens": sum(row.readings.alone.tokens for row in rows),
+                "null_rows": _reasons(scores["source_support"]),
+            },
+            "report": "source_support",
+            "details": [_detail(row) for row in rows],
+        }
+
+    def _means(self, scores: Mapping[str, Sequence[Score]], units: Sequence[Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        intervals: dict[str, Any] = {}
+        reasons: dict[str, str] = {}
+        coverage: dict[str, Any] = {}
+        for name in MEANS:
+            scored = [(s.value, u) for s, u in zip(scores[name], units, strict=True)]
+            values = [value for value, _ in scored if value is not None]
+            own_units = [unit for value, unit in scored if value is not None]
+            null_rows = _reasons(scores[name])
+            coverage[name] = {
+                "n_scored": len(values),
+                "n_total": len(scored),
+                "null_rows": null_rows,
+            }
+            found[name] = math.fsum(values) / len(values) if values else None
+            interval = mean_interval(values, own_units, seed=self.seed, resamples=self.resamples)
+            intervals[f"{name}_ci95"] = None if interval is None else list(interval)
+            if not values:
+                reasons[name] = max(null_rows, key=null_rows.__getitem__, default="no_rows")
+            if interval is None:
+                reasons[f"{name}_ci95"] = "fewer_than_two_scored_rows"
+        return {**found, **intervals, "reasons": reasons, "coverage": coverage}
+
+    def _agreement(
+        self,
+        rows: Sequence[SupportedResponse],
+        data: Sequence[Mapping[str, Any]],
+        scores: Mapping[str, Sequence[Score]],
+        units: Sequence[Any],
+    ) -> dict[str, Any]:
+        labels = read_labels(data, self.label_column)
+        predictors = {
+            name: column
+            for name, column in scores.items()
+            if any(score.value is not None for score in column)
+        }
+        if "nll_after_sources" in predictors:
+            column = predictors.pop("nll_after_sources")
+            predictors["minus_nll_after_sources"] = [_negated(score) for score in column]
+        if self.embedding_model is not None:
+            predictors[COSINE] = self._cosines(rows, data)
+        found: dict[str, Any] = {}
+        labelled = labelled_results(
+            labels,
+            predictors,
+            [len(row.text) for row in rows],
+            units,
+            seed=self.seed,
+            resamples=self.resamples,
+        )
+        if labelled is not None:
+            of = {record["name"]: record for record in labelled["scores"]}
+            first = of.get("token_support") or of.get("source_support") or {}
+            found = {"auc": first.get("auc"), "auc_ci95": first.get("auc_ci95")}
+            found["labelled"] = {**labelled, "auc_is_of": first.get("name")}
+        kinds = kind_results(
+            data, labels, {n: scores[n] for n in ("source_support", "token_support")}
+        )
+        return found if kinds is None else {**found, "kinds": kinds}
+
+    def _units(self, data: Sequence[Mapping[str, Any]]) -> list[Any]:
+        if self.unit_column is None:
+            return list(range(len(data)))
+        for number, row in enumerate(data):
+            if row.get(self.unit_column) is None:
+                raise DataError(
+                    f"row {number} has no {self.unit_column!r}, the unit_column of the evaluator "
+                    f"(columns: {', '.join(map(str, row))})"
+                )
+        return [row[self.unit_column] for row in data]
+
+    def _cosines(
+        self, rows: Sequence[SupportedResponse], data: Sequence[Mapping[str, Any]]
+    ) -> list[Score]:
+        from opencompass_ext.models.embedding import SentenceEmbedder
+
+        try:
+            embedder = SentenceEmbedder(**(self.embedding_model or {}))
+        except TypeError as error:
+            raise ConfigError(f"embedding_model: {error}") from error
+        texts = [
+            [s["text"] for s in sources_of(row) or () if s["text"].strip()] if response.text else []
+            for row, response in zip(data, rows, strict=True)
+        ]
+        pairs = [
+            (response.text, text)
+            for response, of_row in zip(rows, texts, strict=True)
+            for text in of_row
+        ]
+        cosines = iter(embedder.cosines(pairs))
+        return [
+            Score(max(next(cosines) for _ in of_row))
+            if of_row
+            else Score(None, "nothing_to_compare")
+            for of_row in texts
+        ]
+
+
+def _check_ids(rows: Sequence[SupportedResponse], data: Sequence[Mapping[str, Any]]) -> None:
+    for number, (row, of_data) in enumerate(zip(rows, data, strict=True)):
+        name = of_data.get("id")
+        if name is not None and str(name) != row.id:
+            raise PredictionsError(
+                f"row {number}: the prediction is for 'id' {row.id!r}, the data set has "
+                f"{str(name)!r} there: run the inference again (-m infer -r)"
+            )
+
+
+def _reasons(scores: Sequence[Score]) -> dict[str, int]:
+    return dict(Counter(score.reason or "unknown" for score in scores if score.value is None))
+
+
+def _negated(score: Score) -> Score:
+    return score if score.value is None else Score(-score.value)
+
+
+def _detail(row: SupportedResponse) -> dict[str, Any]:
+    reasons = {name: score.reason for name, score in row.scores.items() if score.value is None}
+    return {
+        "id": row.id,
+        **{name: score.value for name, score in row.scores.items()},
+        "response_tokens": row.readings.alone.tokens,
+        "response_chars": len(row.text),
+        "sentences": [
+            {
+                "text": row.text[sentence.start : sentence.end],
+                "source_support": sentence.source_support.value,
+                "token_support": sentence.token_support.value,
+            }
+            for sentence in row.sentences
+        ],
+        **({"reasons": reasons} if reasons else {}),
+    }

@@ -8,6 +8,7 @@ what to do. Anything else that is raised is a bug and keeps its traceback.
     ├── DataError                a data file, or a row of it               the task fails, 1
     │   └── TextError            a text no model can read, or too long     the task fails, 1
     ├── ModelError               weights, tokenizer, device                the task fails, 1
+    │   └── ModelLoadError       no dataset can be done with this model    all of its tasks fail
     ├── MissingDependencyError   an optional package is not installed      the task fails, 1
     ├── PredictionsError         a predictions file that cannot be used    the task fails, 1
     ├── IncompleteError          results are written, with rows missing    the task fails, 1
@@ -49,6 +50,10 @@ class TextError(DataError):
 
 class ModelError(OpenCompassExtError):
     """A model, its tokenizer or its device cannot be used as asked."""
+
+
+class ModelLoadError(ModelError):
+    """A model cannot be loaded at all, so that all its datasets fail alike."""
 
 
 class MissingDependencyError(OpenCompassExtError):

@@ -73,10 +73,22 @@ def plan_stage(
         measure=sizes,
         may_cut=task_class(task_type).may_cut,
     )
+    for task in tasks:
+        _check_processes(task.model)
     if not tasks:
         counts = f"{len(config['models'])} models and {len(config['datasets'])} datasets"
         raise ConfigError(f"nothing to run: the config has {counts}")
     return Stage(name, runner, tasks, sizes)
+
+
+def _check_processes(model: Mapping[str, Any]) -> None:
+    run_cfg = model.get("run_cfg") or {}
+    num_gpus, num_procs = int(run_cfg.get("num_gpus", 0)), int(run_cfg.get("num_procs", 1))
+    if num_gpus % num_procs:
+        raise ConfigError(
+            f"model {model['abbr']!r}: its num_gpus = {num_gpus} cannot be shared out evenly to "
+            f"num_procs = {num_procs} processes: num_gpus counts the GPUs of all of them together"
+        )
 
 
 def describe(stages: Sequence[Stage], folder: RunFolder, *, with_summary: bool) -> str:

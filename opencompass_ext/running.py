@@ -5,8 +5,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shlex
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -20,6 +24,7 @@ from opencompass_ext.progress import stage_progress
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import SUMMARIZERS
 from opencompass_ext.runners.base import split_pairs
+from opencompass_ext.status import StatusFile
 
 logger = logging.getLogger(__name__)
 
@@ -90,15 +95,22 @@ def execute(
     with atomic_writer(folder.config_dump(datetime.now().strftime(TIME_FORMAT))) as file:
         file.write(config_text.encode())
     run = _Run(config, folder, console, debug=debug, fail_fast=fail_fast)
+    state = "failed"
     try:
-        for stage in stages:
-            run.do_stage(stage)
-        if mode in _WITH_SUMMARY:
-            run.summarize()
+        with _terminated_like_ctrl_c():
+            for stage in stages:
+                run.do_stage(stage)
+            if mode in _WITH_SUMMARY:
+                run.summarize()
+        code = run.report()
+        state = "done" if code == EXIT_OK else "failed"
+        return code
     except (KeyboardInterrupt, _Interrupted):
+        state = "interrupted"
         print(f"\ninterrupted; finished rows are kept: go on with {run.how_to_go_on()}")
         return EXIT_INTERRUPTED
-    return run.report()
+    finally:
+        run.status.end(state)
 
 
 class _Run:
@@ -118,6 +130,7 @@ class _Run:
         self.console = console
         self.debug = debug
         self.fail_fast = fail_fast
+        self.status = StatusFile(folder.status)
         self.failures: list[TaskOutcome] = []
         self.skipped: list[TaskOutcome] = []
         self.other_errors: list[str] = []
@@ -133,13 +146,20 @@ class _Run:
             return
         if not tasks:
             return
-        with stage_progress(stage.name, pairs, self.console, is_live=not self.debug) as shown:
+        with stage_progress(
+            stage.name, pairs, self.console, is_live=not self.debug, status=self.status
+        ) as shown:
             outcomes = stage.runner.run(tasks, shown, fail_fast=self.fail_fast)
+            self.status.keep(shown.as_json())
         self.failures += [o for o in outcomes if o.status == "failed"]
         self.skipped += [o for o in outcomes if o.status == "skipped"]
         if any(o.status == "interrupted" for o in outcomes):
             raise _Interrupted
-        self.failures += merge_finished(self.folder, outcomes)
+        unmerged = merge_finished(self.folder, outcomes)
+        for failure in unmerged:
+            logger.error("%s: %s", failure.task.name, failure.error)
+            self.status.add_failure(failure)
+        self.failures += unmerged
 
     def summarize(self) -> None:
         """Write and print the table; a failure here is one more failure of the run."""
@@ -161,10 +181,14 @@ class _Run:
         if not self.failures and not self.other_errors:
             return EXIT_OK
         print(f"\n{len(self.failures) + len(self.other_errors)} failed:")
-        for failure in self.failures:
-            print(f"  {failure.task.name}\n    {failure.error}")
-            if failure.log is not None:
-                print(f"    log: {failure.log}")
+        for first, *alike in _alike(self.failures):
+            print(f"  {first.task.name}")
+            if alike:
+                others = ", ".join(failure.task.name for failure in alike)
+                print(f"  and alike {others}")
+            print(f"    {first.error}")
+            if first.log is not None:
+                print(f"    log: {first.log}")
         for error in self.other_errors:
             print(f"  {error}")
         print(f"mend this and go on with {self.how_to_go_on()}")
@@ -174,6 +198,33 @@ class _Run:
         """Return the flags that go on with this run."""
         root = self.folder.root
         return f"-r {root.name} -w {shlex.quote(str(root.parent))}"
+
+
+def _alike(failures: Sequence[TaskOutcome]) -> list[list[TaskOutcome]]:
+    """Return failures in groups of one model, one stage and one error, in order."""
+    groups: dict[tuple[str, str, str | None], list[TaskOutcome]] = {}
+    for failure in failures:
+        key = (failure.task.type, failure.task.model["abbr"], failure.error)
+        groups.setdefault(key, []).append(failure)
+    return list(groups.values())
+
+
+@contextmanager
+def _terminated_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM within the block do what Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()  # no other gets signals
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _pair(task: TaskSpec) -> tuple[str, str]:

@@ -77,7 +77,7 @@ def test_a_failure_is_told_with_its_error(caplog):
         progress.started(pair("a"))
         progress.closed(TaskOutcome(pair("a"), "failed", "no file", seconds=1.25), "failed")
     errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-    assert errors == ["OpenICLInfer[m/a] failed after 1.2 s: no file (1/1 tasks)"]
+    assert errors == ["OpenICLInfer[m/a] failed after 1.2 s: no file (1/1 tasks, 1 failed)"]
 
 
 def test_a_task_in_this_process_reports_too(now):

@@ -27,9 +27,11 @@ class BaseModel(ABC):
     Attributes:
         takes_messages: Whether ``generate_texts`` wants the messages of a chat as prompts.
         row_fields: Columns of a row, besides the prompt, that decide the answer to it.
+        is_on_server: Whether the work is done elsewhere, so that many workers need few CPU cores.
     """
 
     takes_messages: ClassVar[bool] = False
+    is_on_server: ClassVar[bool] = False
     row_fields: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod

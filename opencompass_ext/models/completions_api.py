@@ -59,6 +59,8 @@ class OpenAICompletionsModel(SpanScoringModel):
             nor the environment says where the endpoint is.
     """
 
+    is_on_server = True
+
     def __init__(
         self,
         path: str,

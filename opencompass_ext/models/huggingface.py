@@ -7,7 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from opencompass_ext.errors import ConfigError
+from opencompass_ext.errors import ConfigError, ModelError, ModelLoadError
 from opencompass_ext.models.options import as_plain_json, check_positive
 from opencompass_ext.models.scoring import TOP_K, SpanScoringModel
 from opencompass_ext.models.sources import check_source, local_source, source_identity
@@ -194,16 +194,19 @@ class HuggingFaceBaseModel(SpanScoringModel):
     def _loaded(self) -> LoadedModel:
         from opencompass_ext.models.loading import load_model
 
-        return load_model(
-            local_source(self.path),
-            tokenizer_path=self.tokenizer_path and local_source(self.tokenizer_path),
-            model_kwargs=self.model_kwargs,
-            tokenizer_kwargs=self.tokenizer_kwargs,
-            peft_path=self.peft_path and local_source(self.peft_path),
-            peft_kwargs=self.peft_kwargs,
-            prefix_token=self.prefix_token,
-            max_seq_len=self.max_seq_len,
-        )
+        try:
+            return load_model(
+                local_source(self.path),
+                tokenizer_path=self.tokenizer_path and local_source(self.tokenizer_path),
+                model_kwargs=self.model_kwargs,
+                tokenizer_kwargs=self.tokenizer_kwargs,
+                peft_path=self.peft_path and local_source(self.peft_path),
+                peft_kwargs=self.peft_kwargs,
+                prefix_token=self.prefix_token,
+                max_seq_len=self.max_seq_len,
+            )
+        except ModelError as error:
+            raise ModelLoadError(str(error)) from error
 
 
 @MODELS.register_module()

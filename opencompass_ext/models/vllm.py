@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from opencompass_ext.errors import MissingDependencyError, ModelError
+from opencompass_ext.errors import MissingDependencyError, ModelError, ModelLoadError
 from opencompass_ext.models.options import as_plain_json, check_positive
 from opencompass_ext.models.scoring import TOP_K, SpanScoringModel
 from opencompass_ext.models.sources import check_source, local_source, source_identity
@@ -157,7 +157,7 @@ class VLLMModel(SpanScoringModel):
         try:
             return LLM(model=local_source(self.path), **arguments)
         except (OSError, ValueError, TypeError, RuntimeError) as error:
-            raise ModelError(f"vLLM cannot load {self.path!r}: {_shorten(error)}") from error
+            raise ModelLoadError(f"vLLM cannot load {self.path!r}: {_shorten(error)}") from error
 
 
 def _shorten(error: Exception) -> str:

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opencompass_ext.errors import OpenCompassExtError
+from opencompass_ext.errors import ConfigError, ModelLoadError, OpenCompassExtError
+from opencompass_ext.outputs import RunFolder
 from opencompass_ext.python_process import module_command
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.runners.devices import only_devices, visible_devices
@@ -31,6 +32,11 @@ class BaseRunner(ABC):
         retry: How many more times a pair is tried when its worker died or failed for a reason that
             is not the user's to mend.
         debug: Run the tasks in this process, one after another, with their output on the terminal.
+        timeout: Seconds that one try of a pair may take; its worker is killed after that, and the
+            pair tried again as ``retry`` allows. None for no limit; none holds with ``debug``.
+
+    Raises:
+        ConfigError: A number is out of range.
     """
 
     def __init__(
@@ -39,7 +45,17 @@ class BaseRunner(ABC):
         max_num_workers: int = 1,
         retry: int = 0,
         debug: bool = False,
+        timeout: float | None = None,
     ) -> None:
+        check_number(self, "max_num_workers", max_num_workers, least=1)
+        check_number(self, "retry", retry, least=0)
+        is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+        if timeout is not None and not (is_number and timeout > 0):
+            raise ConfigError(
+                f"{type(self).__name__}: timeout must be a number of seconds above 0, "
+                f"got {timeout!r}"
+            )
+        self.timeout = timeout
         self.task = dict(task or {})
         self.max_num_workers = max_num_workers
         self.retry = retry
@@ -86,6 +102,15 @@ class BaseRunner(ABC):
         return self.launch(pairs, progress, fail_fast)
 
 
+def check_number(runner: BaseRunner, name: str, value: int, least: int) -> None:
+    """Raise ``ConfigError`` if an argument of a runner is no whole number of at least ``least``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(
+            f"{type(runner).__name__}: {name} must be a whole number of at least {least}, "
+            f"got {value!r}"
+        )
+
+
 def split_pairs(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
     """Return one task per pair of model and dataset, or of model and part of a dataset.
 
@@ -101,6 +126,12 @@ def split_pairs(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
     ]
 
 
+def has_output(pair: TaskSpec) -> bool:
+    """Return whether an earlier run has left predictions of a task of one pair."""
+    abbrs = pair.model["abbr"], pair.datasets[0]["abbr"]
+    return RunFolder(pair.run_folder).predictions(*abbrs).exists()
+
+
 def log_path(pair: TaskSpec) -> str:
     """Return where the output of a task of one pair goes."""
     return str(task_class(pair.type)(pair, **pair.options).log)
@@ -113,9 +144,15 @@ def run_in_this_process(
     models = ModelCache()
     outcomes: list[TaskOutcome] = []
     stop: str | None = None
+    lost: dict[str, str] = {}  # models that cannot be loaded -> why
     for pair in pairs:
         if stop is not None:
             outcomes.append(TaskOutcome(pair, stop))
+            continue
+        group = task_class(pair.type).worker_group(pair)
+        if group in lost and not has_output(pair):
+            outcomes.append(TaskOutcome(pair, "failed", lost[group]))
+            progress.closed(outcomes[-1], "failed", is_told=True)
             continue
         progress.started(pair)
         start = time.monotonic()
@@ -131,6 +168,8 @@ def run_in_this_process(
             status = stop = "interrupted"
         except OpenCompassExtError as caught:
             status, error = "failed", failure(caught).error
+            if isinstance(caught, ModelLoadError):
+                lost[group] = error
         except Exception as caught:
             traceback.print_exc()
             status, error = "failed", failure(caught).error

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.records import TaskOutcome, TaskSpec
-from opencompass_ext.registry import RUNNERS
-from opencompass_ext.runners.base import BaseRunner
-from opencompass_ext.runners.devices import describe_devices, visible_devices, worker_environment
+from opencompass_ext.registry import MODELS, RUNNERS
+from opencompass_ext.runners.base import BaseRunner, check_number
+from opencompass_ext.runners.devices import (
+    cpu_cores,
+    describe_devices,
+    visible_devices,
+    worker_environment,
+)
 from opencompass_ext.runners.schedule import Schedule
 from opencompass_ext.runners.slots import DeviceSlots
 from opencompass_ext.runners.worker_process import WorkerProcess
@@ -19,8 +23,6 @@ from opencompass_ext.tasks.base import task_class
 
 if TYPE_CHECKING:
     from opencompass_ext.progress import Progress
-
-logger = logging.getLogger(__name__)
 
 
 @RUNNERS.register_module()
@@ -32,10 +34,13 @@ class LocalRunner(BaseRunner):
 
     Args:
         task: See ``BaseRunner``.
-        max_num_workers: Worker processes at the same time.
+        max_num_workers: Worker processes at the same time; those that share one model
+            (``num_procs``) count as one. Without GPUs there are no more than CPU cores, however
+            many may be, unless the model is on a server.
         max_workers_per_gpu: Workers that may share one GPU.
         retry: See ``BaseRunner``; each try is made by a fresh worker.
         debug: See ``BaseRunner``.
+        timeout: See ``BaseRunner``.
     """
 
     def __init__(
@@ -45,15 +50,11 @@ class LocalRunner(BaseRunner):
         max_workers_per_gpu: int = 1,
         retry: int = 0,
         debug: bool = False,
+        timeout: float | None = None,
     ) -> None:
-        super().__init__(task, max_num_workers, retry, debug)
+        super().__init__(task, max_num_workers, retry, debug, timeout)
+        check_number(self, "max_workers_per_gpu", max_workers_per_gpu, least=1)
         self.max_workers_per_gpu = max_workers_per_gpu
-        for name, least in (("max_num_workers", 1), ("max_workers_per_gpu", 1), ("retry", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise ConfigError(
-                    f"LocalRunner: {name} must be a whole number of at least {least}, got {value!r}"
-                )
 
     def check(self, tasks: Sequence[TaskSpec]) -> None:
         """Raise ``ConfigError`` if a task asks for more GPUs than this process can see."""
@@ -77,12 +78,6 @@ class LocalRunner(BaseRunner):
         self, pairs: Sequence[TaskSpec], progress: Progress, fail_fast: bool
     ) -> list[TaskOutcome]:
         """Carry out the tasks in worker processes."""
-        for abbr in dict.fromkeys(pair.model["abbr"] for pair in pairs if _num_procs(pair) > 1):
-            logger.warning(
-                "model %r: run_cfg.num_procs is not used: one process spreads a model over its "
-                "num_gpus GPUs",
-                abbr,
-            )
         needs_gpu = any(task_class(pair.type).num_gpus(pair) for pair in pairs)
         devices = visible_devices() if needs_gpu else ()
         return Schedule(
@@ -90,11 +85,12 @@ class LocalRunner(BaseRunner):
             progress,
             workplace=ThisMachine(
                 DeviceSlots(devices, self.max_workers_per_gpu),
-                concurrent_workers=min(self.max_num_workers, len(pairs)),
+                most_workers=min(_most_processes(pairs, self.max_num_workers), len(pairs)),
             ),
             max_num_workers=self.max_num_workers,
             retry=self.retry,
             fail_fast=fail_fast,
+            timeout=self.timeout,
         ).run()
 
 
@@ -103,27 +99,41 @@ class ThisMachine:
 
     Args:
         slots: The GPUs.
-        concurrent_workers: How many workers share the CPU cores.
+        most_workers: How many workers there can be at the same time.
     """
 
-    def __init__(self, slots: DeviceSlots, concurrent_workers: int) -> None:
+    def __init__(self, slots: DeviceSlots, most_workers: int) -> None:
         self._slots = slots
-        self._concurrent_workers = concurrent_workers
+        self._most_workers = most_workers
         self._devices: dict[Worker, tuple[str, ...]] = {}
+        self._on_cores: set[Worker] = set()
 
     def hire(self, group: str, first: TaskSpec, log: str) -> Worker | None:
-        """Start a worker that sees GPUs of its own alone, or return None while too few are free."""
-        devices = self._slots.take(task_class(first.type).num_gpus(first))
+        """Start a worker, or return None while too few of its GPUs, or no CPU cores, are free."""
+        num_gpus = task_class(first.type).num_gpus(first)
+        needs_core = num_gpus == 0 and not _is_on_server(first)
+        if needs_core and len(self._on_cores) >= cpu_cores():
+            return None
+        devices = self._slots.take(num_gpus)
         if devices is None:
             return None
-        worker = WorkerProcess(worker_environment(devices, self._concurrent_workers), log)
+        worker = WorkerProcess(worker_environment(devices, self._most_workers), log)
         self._devices[worker] = devices
+        if needs_core:
+            self._on_cores.add(worker)
         return worker
 
     def release(self, worker: Worker) -> None:
-        """Free the GPUs of a worker that has ended."""
+        """Free the GPUs, or the core, of a worker that has ended."""
         self._slots.give_back(self._devices.pop(worker))
+        self._on_cores.discard(worker)
 
 
-def _num_procs(pair: TaskSpec) -> int:
-    return int(pair.model.get("run_cfg", {}).get("num_procs", 1))
+def _is_on_server(task: TaskSpec) -> bool:
+    """Whether the task's own process does little: the model computes on some server."""
+    kind = task.model.get("type")
+    return kind is not None and getattr(MODELS.get(kind), "is_on_server", False)
+
+
+def _most_processes(pairs: Sequence[TaskSpec], max_num_workers: int) -> int:
+    return max_num_workers * max((pair.num_procs for pair in pairs), default=1)

@@ -11,11 +11,12 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.records import TaskOutcome, TaskSpec
-from opencompass_ext.runners.base import log_path
+from opencompass_ext.runners.base import has_output, log_path
 from opencompass_ext.runners.workplace import Worker, Workplace
 from opencompass_ext.tasks.base import task_class
 from opencompass_ext.tasks.protocol import Assignment, Done, Event, Failed, Progressed, Ready, Said
@@ -38,6 +39,7 @@ class _Pair:
     log: str
     tries_left: int
     started_at: float = 0.0
+    is_overdue: bool = False
     outcome: TaskOutcome | None = None
 
 
@@ -47,6 +49,7 @@ class _Member:
 
     Attributes:
         log: Where its output goes until it has a task.
+        share: What it takes of ``max_num_workers``: processes of one model count as one worker.
         is_ready: It has started; in the queue of a cluster that can take hours.
         is_dismissed: It is to get no further task.
     """
@@ -54,6 +57,7 @@ class _Member:
     worker: Worker
     group: str
     log: str
+    share: Fraction
     pair: _Pair | None = None
     is_ready: bool = False
     is_dismissed: bool = False
@@ -66,9 +70,11 @@ class Schedule:
         pairs: Tasks of one model and one dataset each.
         progress: Told what happens.
         workplace: Where workers come from.
-        max_num_workers: Workers at the same time.
+        max_num_workers: Workers at the same time. The ``num_procs`` processes of a model count as
+            one.
         retry: How many more times a pair is tried after its worker died or failed unexpectedly.
         fail_fast: Start nothing more after a failure.
+        timeout: Seconds that a try may take; None for no limit.
     """
 
     def __init__(
@@ -80,7 +86,9 @@ class Schedule:
         max_num_workers: int,
         retry: int,
         fail_fast: bool,
+        timeout: float | None = None,
     ) -> None:
+        self._timeout = timeout
         self._pairs = [_Pair(spec, log_path(spec), tries_left=1 + retry) for spec in pairs]
         self._progress = progress
         self._workplace = workplace
@@ -108,6 +116,8 @@ class Schedule:
                     self._launch()
                     self._listen()
                     self._dismiss_idle()
+                    self._kill_overdue()
+                    self._progress.tick()
         finally:
             self._kill_all()
             for member in self._members:
@@ -123,14 +133,15 @@ class Schedule:
 
     def _launch(self) -> None:
         """Start workers while there is work and room for one more."""
-        while not self._is_closed and len(self._members) < self._max_num_workers:
-            member = self._next_member()
+        while not self._is_closed:
+            taken = sum((member.share for member in self._members), Fraction(0))
+            member = self._next_member(self._max_num_workers - taken)
             if member is None:
                 return
             self._members.append(member)
             self._selector.register(member.worker.events, selectors.EVENT_READ, member)
 
-    def _next_member(self) -> _Member | None:
+    def _next_member(self, room: Fraction) -> _Member | None:
         """Start a worker for the group with fewest workers that there is room for, if any.
 
         A group has no more workers that are still starting than pairs that wait for one.
@@ -140,9 +151,10 @@ class Schedule:
         short = [g for g, waiting in self._waiting.items() if len(waiting) > starting[g]]
         for group in sorted(short, key=lambda g: crew[g]):
             first = self._waiting[group][0]
-            worker = self._workplace.hire(group, first.spec, first.log)
+            share = Fraction(1, first.spec.num_procs)
+            worker = self._workplace.hire(group, first.spec, first.log) if share <= room else None
             if worker is not None:
-                return _Member(worker, group, first.log)
+                return _Member(worker, group, first.log, share)
         return None
 
     def _assign(self, member: _Member) -> None:
@@ -157,6 +169,7 @@ class Schedule:
     def _take_next(self, group: str) -> _Pair:
         pair = self._waiting[group].popleft()
         pair.tries_left -= 1
+        pair.is_overdue = False
         pair.started_at = time.monotonic()
         return pair
 
@@ -202,9 +215,11 @@ class Schedule:
                 member.pair = None
                 self._close(pair, "done", status)
                 self._assign(member)
-            case Failed(error, is_users):
+            case Failed(error, is_users, is_models):
                 member.pair = None
                 self._failed(pair, member.group, error, may_retry=not is_users)
+                if is_models:
+                    self._give_up_model(pair, member.group, error)
                 if is_users:
                     self._assign(member)
 
@@ -223,6 +238,9 @@ class Schedule:
             return
         if self._is_stopping:
             self._close(pair, "interrupted", "interrupted")
+        elif pair.is_overdue:
+            error = f"took longer than the timeout of {self._timeout:g} s; finished rows are kept"
+            self._failed(pair, member.group, error, may_retry=True)
         else:
             self._failed(pair, member.group, member.worker.last_words(log), may_retry=True)
 
@@ -236,10 +254,38 @@ class Schedule:
         self._close(pair, "failed", "failed", error)
         self._is_closed = self._is_closed or self._fail_fast
 
+    def _give_up_model(self, pair: _Pair, group: str, error: str) -> None:
+        """Let what waits for a model that cannot be loaded fail with it, each without a try.
+
+        What has predictions is tried all the same: it may not need the model.
+        """
+        waiting = self._waiting[group]
+        lost = [other for other in waiting if not has_output(other.spec)]
+        for other in lost:
+            waiting.remove(other)
+            outcome = TaskOutcome(other.spec, "failed", error, pair.log)
+            other.outcome = outcome
+            self._progress.closed(outcome, "failed", is_told=True)
+        if lost:
+            names = ", ".join(other.spec.name for other in lost)
+            logger.error(
+                "model %r cannot be loaded, so these fail too: %s", pair.spec.model["abbr"], names
+            )
+
     def _close(self, pair: _Pair, status: str, how: str, error: str | None = None) -> None:
         seconds = time.monotonic() - pair.started_at
         pair.outcome = TaskOutcome(pair.spec, status, error, pair.log, seconds)
         self._progress.closed(pair.outcome, how)
+
+    def _kill_overdue(self) -> None:
+        if self._timeout is None:
+            return
+        now = time.monotonic()
+        for member in self._members:
+            pair = member.pair
+            if pair is not None and now - pair.started_at > self._timeout:
+                pair.is_overdue = True
+                member.worker.kill()
 
     def _stop(self) -> None:
         logger.warning("stopping: workers finish the rows in hand; Ctrl-C again kills them")
@@ -254,18 +300,20 @@ class Schedule:
 
 @contextmanager
 def _counted_interrupts() -> Iterator[list[int]]:
-    """Collect Ctrl-C signals instead of letting them break off the code at any place."""
+    """Collect Ctrl-C and SIGTERM instead of letting them break off the code at any place."""
     interrupts: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         interrupts.append(number)
 
-    is_main = threading.current_thread() is threading.main_thread()  # no other gets signals
-    if not is_main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield interrupts
-        return
-    before = signal.signal(signal.SIGINT, note)
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # no other gets signals
+        for which in (signal.SIGINT, signal.SIGTERM):
+            # What the shell lets a job ignore, it ignores.
+            if signal.getsignal(which) is not signal.SIG_IGN:
+                before[which] = signal.signal(which, note)
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, before)
+        for which, handler in before.items():
+            signal.signal(which, handler)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from opencompass_ext.errors import ConfigError
+from opencompass_ext.errors import ConfigError, ModelError, ModelLoadError
 from opencompass_ext.outputs import RunFolder
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.registry import DATASETS, MODELS, TASKS
@@ -43,12 +43,19 @@ class ModelCache:
         self._model: BaseModel | None = None
 
     def get(self, config: Mapping[str, Any]) -> BaseModel:
-        """Return the model for ``config``; one made for another config is let go first."""
+        """Return the model for ``config``; one made for another config is let go first.
+
+        Raises:
+            ModelLoadError: There is no such model.
+        """
         arguments = {k: v for k, v in config.items() if k not in _USAGE_KEYS}
         key = json.dumps(arguments, sort_keys=True)
         if self._model is None or key != self._key:
             self._model = None
-            self._model = MODELS.build(arguments)
+            try:
+                self._model = MODELS.build(arguments)
+            except ModelError as error:
+                raise ModelLoadError(str(error)) from error
             self._key = key
         return self._model
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from opencompass_ext.errors import OpenCompassExtError
+from opencompass_ext.errors import ModelLoadError, OpenCompassExtError
 from opencompass_ext.records import RowRange, TaskSpec
 
 EXIT_INTERRUPTED = 130
@@ -67,10 +67,12 @@ class Failed:
         error: One line.
         is_users: The user can mend it, so that doing the same again leads nowhere. Otherwise the
             worker ends after this event: the process may be in a state in which all would fail.
+        is_models: The model cannot be loaded: whatever needs it fails alike.
     """
 
     error: str
     is_users: bool
+    is_models: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +115,11 @@ def failure(error: Exception) -> Failed:
 
     Example:
         >>> failure(ZeroDivisionError("division by zero"))
-        Failed(error='ZeroDivisionError: division by zero', is_users=False)
+        Failed(error='ZeroDivisionError: division by zero', is_users=False, is_models=False)
     """
     if isinstance(error, OpenCompassExtError):
-        return Failed(error=" ".join(str(error).split()), is_users=True)
+        is_models = isinstance(error, ModelLoadError)
+        return Failed(" ".join(str(error).split()), is_users=True, is_models=is_models)
     first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     name = type(error).__name__
     return Failed(error=f"{name}: {first_line}" if first_line else name, is_users=False)

@@ -14,6 +14,7 @@ import functools
 import logging
 import os
 import queue
+import signal
 import sys
 import threading
 import time
@@ -80,6 +81,11 @@ class Worker:
                 return 1
         return 0
 
+    def stop(self) -> None:
+        """End after the rows in hand: whoever gave the process its time takes it back."""
+        self._is_stopping = True
+        self._inbox.put(None)
+
     def _listen(self) -> None:
         for line in self._assignments:
             self._inbox.put(Assignment.from_line(line))
@@ -144,7 +150,9 @@ def main(argv: list[str] | None = None) -> int:
     os.close(null)
     faulthandler.enable()
     log_to_stderr()
-    return Worker(assignments, functools.partial(os.write, events)).run()
+    worker = Worker(assignments, functools.partial(os.write, events))
+    signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
+    return worker.run()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from opencompass_ext.errors import DataError
+from opencompass_ext.errors import DataError, ModelLoadError
 from opencompass_ext.tasks import BaseTask
 
 
@@ -76,6 +76,16 @@ class EchoTask(BaseTask):
         if tries == 0:
             raise RuntimeError("CUDA error: device-side assert\nand many more lines")
 
+    def no_model(self, tries):
+        raise ModelLoadError("no weights here")
+
+    def hang(self, tries):
+        time.sleep(60)
+
+    def hang_once(self, tries):
+        if tries == 0:
+            time.sleep(60)
+
     def exit_3(self, tries):
         print("what led to it", flush=True)
         os._exit(3)
@@ -92,3 +102,7 @@ class EchoTask(BaseTask):
 
 class NoTask:
     pass
+
+
+class Remote:
+    is_on_server = True

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from opencompass_ext.errors import ConfigError
+from opencompass_ext.outputs import RunFolder
 from opencompass_ext.partitioners import NaivePartitioner
 from opencompass_ext.progress import Progress
 from opencompass_ext.records import TaskSpec
-from opencompass_ext.runners import LocalRunner
+from opencompass_ext.runners import LocalRunner, local
 
 
 @pytest.fixture
@@ -62,7 +63,8 @@ def test_what_a_model_has_to_tell_reaches_the_user_and_the_log(launch, caplog, t
     assert "its own affair" in log
 
 
-def test_workers_work_at_the_same_time(launch):
+def test_workers_work_at_the_same_time(launch, monkeypatch):
+    monkeypatch.setattr(local, "cpu_cores", lambda: 2)
     launch({"m": {}}, datasets("a", "b", do="meet", others=2), max_num_workers=2)
 
 
@@ -184,12 +186,63 @@ def test_fail_fast_skips_what_has_not_started(launch):
     assert set(notes) == {"m-a.0"}
 
 
-def test_a_number_of_processes_is_not_ignored_in_silence(launch, caplog):
-    models = {"m": {"run_cfg": {"num_procs": 2}}, "k": {"run_cfg": {"num_procs": 1}}}
-    launch(models, datasets("a", "b"))
-    assert [r.getMessage()[:9] for r in caplog.records if "num_procs" in r.getMessage()] == [
-        "model 'm'"
+def test_processes_of_one_model_share_its_gpus_and_count_as_one_worker(launch, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0,7")
+    models = {"m": {"run_cfg": {"num_gpus": 2, "num_procs": 2}}}
+    _, notes = launch(models, datasets("a", "b", do="meet", others=2), max_num_workers=1)
+    assert {note["devices"] for note in notes.values()} == {"2", "0"}
+
+
+def test_two_models_of_two_processes_are_two_workers(launch, monkeypatch):
+    monkeypatch.setattr(local, "cpu_cores", lambda: 8)
+    run_cfg = {"num_procs": 2}
+    models = {"m": {"run_cfg": run_cfg}, "k": {"run_cfg": run_cfg}, "l": {}}
+    _, notes = launch(models, datasets(*"abcd", do="nap"), max_num_workers=2)
+    assert max(note["at_once"] for note in notes.values()) <= 4
+
+
+def test_without_gpus_there_are_no_more_workers_than_cores(launch, monkeypatch):
+    monkeypatch.setattr(local, "cpu_cores", lambda: 1)
+    models = {"m": {}, "k": {}}
+    _, notes = launch(models, datasets("a", "b", do="nap"), max_num_workers=4)
+    assert {note["at_once"] for note in notes.values()} == {1}
+
+
+def test_a_model_on_a_server_needs_no_core(launch, monkeypatch):
+    monkeypatch.setattr(local, "cpu_cores", lambda: 1)
+    models = {"m": {"type": "runner_fakes.Remote"}}
+    launch(models, datasets("a", "b", do="meet", others=2), max_num_workers=2)
+
+
+def test_a_task_that_takes_too_long_is_killed_and_tried_once_more(launch):
+    plan = [{"abbr": "a", "do": "hang_once"}, {"abbr": "b"}, {"abbr": "c", "do": "hang"}]
+    outcomes, notes = launch({"m": {}}, plan, timeout=1.0, retry=1)
+    assert [o.status for o in outcomes] == ["done", "done", "failed"]
+    assert outcomes[2].error == "took longer than the timeout of 1 s; finished rows are kept"
+    assert {"m-a.1", "m-c.1"} <= set(notes)
+
+
+def test_a_model_that_cannot_be_loaded_fails_once_for_all_its_datasets(launch, caplog, tmp_path):
+    kept = RunFolder(tmp_path).predictions("m", "d")
+    kept.parent.mkdir(parents=True)
+    kept.write_text("{}")
+    plan = datasets("a", "b", "c", do="no_model") + datasets("d")
+    outcomes, notes = launch({"m": {}, "k": {}}, plan)
+    assert [(o.status, o.error) for o in outcomes[:4]] == [
+        *[("failed", "no weights here")] * 3,
+        ("done", None),
     ]
+    assert [o.status for o in outcomes[4:]] == ["failed"] * 4
+    assert set(notes) == {"m-a.0", "m-d.0", "k-a.0"}
+    assert {o.log for o in outcomes[:3]} == {outcomes[0].log}
+    assert "model 'm' cannot be loaded, so these fail too: Echo[m/b], Echo[m/c]" in caplog.text
+
+
+def test_debug_tries_a_model_that_cannot_be_loaded_once(launch, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    outcomes, notes = launch({"m": {}}, datasets("a", "b", do="no_model"), debug=True)
+    assert [(o.status, o.error) for o in outcomes] == [("failed", "no weights here")] * 2
+    assert set(notes) == {"m-a.0"}
 
 
 def test_debug_runs_in_this_process_and_restores_the_environment(launch, monkeypatch, capsys):
@@ -205,7 +258,14 @@ def test_debug_runs_in_this_process_and_restores_the_environment(launch, monkeyp
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_num_workers": 0}, {"max_workers_per_gpu": 1.5}, {"retry": -1}]
+    "options",
+    [
+        {"max_num_workers": 0},
+        {"max_workers_per_gpu": 1.5},
+        {"retry": -1},
+        {"timeout": 0},
+        {"timeout": "60"},
+    ],
 )
 def test_options_that_make_no_sense(options):
     with pytest.raises(ConfigError, match=next(iter(options))):

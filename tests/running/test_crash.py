@@ -145,10 +145,10 @@ def test_ctrl_c_with_debug(shop):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 96 KB."""
+    """A file system of 100 KB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
         pytest.skip("cannot mount a small file system here")
     yield folder

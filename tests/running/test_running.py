@@ -30,6 +30,7 @@ def test_a_whole_run_makes_opencompass_files(shop):
     assert (shop.root / dump.pop()).read_text() == "# the config\n"
     pairs = [f"{m}/{d}" for m in ("m1", "m2") for d in ("a", "b")]
     assert files - {n for n in files if n.startswith("configs/")} == {
+        "status.json",
         "summary/summary_test.json",
         *(f"predictions/{pair}.json" for pair in pairs),
         *(f"predictions/{pair}.provenance" for pair in pairs),
@@ -264,7 +265,7 @@ def test_hostile_names_of_datasets_and_models(shop):
     code, output = shop.run(config, workers=True)
     assert code == 0, output
     assert sorted(os.listdir(shop.out)) == [shop.root.name]
-    folders = ["configs", "logs", "predictions", "results", "summary"]
+    folders = ["configs", "logs", "predictions", "results", "status.json", "summary"]
     assert sorted(os.listdir(shop.root)) == folders
     for kind in ("predictions", "results"):
         assert len(os.listdir(shop.root / kind)) == 2

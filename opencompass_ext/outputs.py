@@ -10,7 +10,7 @@
         predictions/<model>/<dataset>.json          beside it while running: .journal, .lock
         predictions/<model>/<dataset>.provenance
         predictions/<model>/<dataset>.rows/<start>-<stop>.{json,journal,lock,provenance}
-        judging/<model>/<dataset>.transcript.jsonl
+        judging/<model>/<dataset>.{transcript,evidence}.jsonl
         results/<model>/<dataset>.json
         summary/summary_<time>.{txt,csv,md}
         summary/<report>_<dataset>.md
@@ -289,6 +289,11 @@ class RunFolder:
         """Return the path of what a judge was asked about one model on one dataset, and said."""
         folder = self.root / "judging" / safe_name(model_abbr)
         return folder / f"{safe_name(dataset_abbr)}.transcript.jsonl"
+
+    def evidence(self, model_abbr: str, dataset_abbr: str) -> Path:
+        """Return the path of what the scores of the single rows rest on."""
+        folder = self.root / "judging" / safe_name(model_abbr)
+        return folder / f"{safe_name(dataset_abbr)}.evidence.jsonl"
 
     def results(self, model_abbr: str, dataset_abbr: str) -> Path:
         """Return the path of the metrics of one model on one dataset."""

@@ -84,6 +84,7 @@ class OpenICLEvalTask(BaseTask):
         """Build the evaluator, with what it asks for by name of the place it works at."""
         given = {
             "transcript": self.run_folder.transcript(self.model["abbr"], self.dataset["abbr"]),
+            "evidence": self.run_folder.evidence(self.model["abbr"], self.dataset["abbr"]),
             "progress": report,
         }
         evaluator_class = EVALUATORS.get(config["type"])

@@ -100,7 +100,9 @@ ALLOWED: dict[str, set[str]] = {
         *("registry", "prompting", "models", "datasets", "predictions", "outputs", "likelihood"),
         "sentences",
     },
-    "evaluators": {"registry", "metrics", "judging", "datasets", "models", "sentences"},
+    "evaluators": {
+        *("registry", "metrics", "judging", "datasets", "models", "sentences", "outputs"),
+    },
     "judging": {"registry", "outputs", "sentences", "endpoints", "redact"},
     "partitioners": {"registry", "outputs", "sizes"},
     "catalog": {"config"},

@@ -62,6 +62,10 @@ class Tea:
         path = self.shop.file("judging", system, "tea", ".transcript.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
 
+    def evidence(self, system="faithful"):
+        path = self.shop.file("judging", system, "tea", ".evidence.jsonl")
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
     def table(self):
         (path,) = (self.shop.root / "summary").glob("*.csv")
         return path.read_text()
@@ -79,6 +83,13 @@ def test_each_system_has_its_column_and_its_own_sources(tea):
     assert (faithful["groundedness"], careless["groundedness"]) == (1.0, 0.0)
     assert faithful["coverage"]["groundedness"] == {"n_scored": 10, "n_total": 10, "null_rows": {}}
     assert [d["id"] for d in careless["details"]] == list(NAMES)
+    assert "claims" not in careless["details"][0]
+    assert [row["id"] for row in tea.evidence("careless")] == list(NAMES)
+    (claim,) = tea.evidence("careless")[0]["claims"]
+    assert claim["text"] == "Green tea is a mineral."
+    assert claim["supported"]["verdict"] == "no"
+    requests = {line["request"] for line in tea.transcript("careless")}
+    assert set(claim["supported"]["calls"]) <= requests
     assert "metric,mode,faithful,careless" in tea.table()
     assert faithful["provenance"]["evaluator"]["judge_cfg"] == {"type": "ScriptedJudge"}
 

@@ -17,6 +17,7 @@ from opencompass_ext.evaluators.thelma.summary import Tally
 from opencompass_ext.judging import BaseJudge
 from opencompass_ext.metrics.thelma import METRICS
 from opencompass_ext.metrics.thelma_diagnosis import HIGH, LOW
+from opencompass_ext.outputs import atomic_writer, to_json
 from opencompass_ext.registry import EVALUATORS, JUDGES
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ class ThelmaEvaluator(BaseEvaluator):
         min_coverage: Share of the rows that a metric must be scored on for its mean to be shown.
         min_judged: See above; 0 lets any number of failures pass.
         seed: Seed of the bootstrap.
-        transcript: The judge's record, given by the task; None keeps no record.
+        transcript: File of the judge's record, given by the task; None keeps no record.
+        evidence: File for the units and verdicts of each row, a JSON object a line, given by the
+            task; None puts them into the details of the results.
         progress: Called with rows done, rows in all, and 0, given by the task.
 
     Raises:
@@ -99,6 +102,7 @@ class ThelmaEvaluator(BaseEvaluator):
         min_judged: float = 1.0,
         seed: int = 0,
         transcript: str | Path | None = None,
+        evidence: str | Path | None = None,
         progress: Callable[[int, int, int], None] | None = None,
     ) -> None:
         if not isinstance(judge_cfg, Mapping) or "type" not in judge_cfg:
@@ -122,6 +126,7 @@ class ThelmaEvaluator(BaseEvaluator):
         self.min_judged = min_judged
         self.seed = seed
         self.transcript = transcript
+        self.evidence = evidence
         self.progress = progress
 
     def score(
@@ -142,11 +147,11 @@ class ThelmaEvaluator(BaseEvaluator):
             PredictionsError: A row is not as it must be.
             ModelError: The judge cannot be used at all.
         """
-        tally = Tally(self.options, self.low, self.high)
         embedder = self._embedder()
         total = len(test_set)
         self._report(0, total)
-        with self._session() as session:
+        with self._evidence_writer() as write, self._session() as session:
+            tally = Tally(self.options, self.low, self.high, write)
             for start in range(0, total, CHUNK_ROWS):
                 rows = [
                     make_row(
@@ -177,6 +182,18 @@ class ThelmaEvaluator(BaseEvaluator):
             "judging": {**judging, **self._settings(embedder)},
             "report": "thelma",
         }
+
+    @contextmanager
+    def _evidence_writer(self) -> Iterator[Callable[[dict[str, Any]], None] | None]:
+        if self.evidence is None:
+            yield None
+            return
+        with atomic_writer(Path(self.evidence)) as file:
+
+            def write(row: dict[str, Any]) -> None:
+                file.write(to_json(row) + b"\n")
+
+            yield write
 
     def _report(self, rows: int, total: int) -> None:
         if self.progress is not None:

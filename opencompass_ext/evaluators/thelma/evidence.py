@@ -8,8 +8,8 @@
      "subquestions": [{"text", "covered_by": {source id: V}, "answered": V}],
      "sentences":    [text, ...],  "pairs": [{"sentences": [i, j], "same": V | "cosine": number}]}
 
-where V is ``{"verdict": "yes" | "no" | "unsure" | null, "why", "source", ...}``. What no metric
-asked for is not there.
+where V is ``{"verdict": "yes" | "no" | "unsure" | null, "why", "source", "calls"...}``; ``calls``
+are hashes of requests in the transcript. What no metric asked for is not there.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,31 +13,38 @@ from opencompass_ext.metrics.bootstrap import mean_interval
 from opencompass_ext.metrics.thelma import Score, set_score
 from opencompass_ext.metrics.thelma_diagnosis import RULES, diagnose, rule_holds
 
+# Claims without support that the results show; the evidence has all.
+_MOST_CLAIMS = 20
+
 
 @dataclass(slots=True)
 class Tally:
-    """What has been seen of the rows so far; their texts are not kept, but for the evidence.
+    """What has been seen of the rows so far; their texts are not kept where ``write`` takes them.
 
     Attributes:
         options: How verdicts become numbers.
         low, high: Cut-offs of the diagnosis.
+        write: Takes the evidence of each row; None leaves it in the details.
         details: One entry per row, for the results file.
         scores: Metric -> score of each row.
         failed_rows: Rows that the judge left without some usable answer.
         failures: Why, counted over all questions.
         counts: Other things counted.
         refusals: For each row with a known answer to it, whether its response was a refusal.
+        unsupported: The first claims that the sources do not support.
     """
 
     options: ScoringOptions
     low: float
     high: float
+    write: Callable[[dict[str, Any]], None] | None = None
     details: list[dict[str, Any]] = field(default_factory=list)
     scores: dict[str, list[Score]] = field(default_factory=dict)
     failed_rows: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     refusals: list[bool] = field(default_factory=list)
+    unsupported: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, judged: JudgedRow) -> None:
         """Take in one row."""
@@ -58,7 +65,24 @@ class Tally:
             blank_sources=row.blank_sources,
             rows_without_response=not row.response,
         )
-        self.details.append(self._detail(judged, scores))
+        found = evidence(judged)
+        self._note_unsupported(row.id, found.get("claims", ()))
+        detail = self._detail(judged, scores)
+        if self.write is None:
+            detail.update(found)
+        else:
+            self.write({**detail, "query": row.query, "response": row.response, **found})
+        self.details.append(detail)
+
+    def _note_unsupported(self, row: str, claims: Sequence[Mapping[str, Any]]) -> None:
+        for claim in claims:
+            verdict = claim.get("supported")
+            if verdict is None or verdict["verdict"] == "yes":
+                continue
+            self.counts["unsupported_claims"] += 1
+            if len(self.unsupported) < _MOST_CLAIMS:
+                shown = {name: verdict.get(name) for name in ("verdict", "why", "reason")}
+                self.unsupported.append({"id": row, "text": claim["text"], **shown})
 
     def _detail(self, judged: JudgedRow, scores: Mapping[str, Score]) -> dict[str, Any]:
         values = {name: score.value for name, score in scores.items()}
@@ -70,7 +94,6 @@ class Tally:
             "diagnosis": diagnose(values, low=self.low, high=self.high),
             "refusal": judged.is_refusal,
             "unsure_verdicts": judged.unsure,
-            **evidence(judged),
         }
 
     def results(self, *, seed: int, min_coverage: float) -> dict[str, Any]:
@@ -116,6 +139,7 @@ class Tally:
                 **self.counts,
             },
             "diagnosis": self._diagnosis(metrics),
+            "unsupported_claims": self.unsupported,
             "details": self.details,
         }
 

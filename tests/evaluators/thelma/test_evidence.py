@@ -1,5 +1,7 @@
 """Every number can be traced to units, verdicts, reasons and the source they rest on."""
 
+import json
+
 import pytest
 
 
@@ -35,6 +37,31 @@ def test_scores_can_be_worked_out_from_the_evidence(result):
     assert detail["groundedness"] == share(detail["claims"], "supported") == 0.5
     assert detail["response_query_coverage"] == share(detail["subquestions"], "answered")
     assert detail["response_self_distinctness"] == 1 - share(detail["pairs"], "same")
+
+
+def test_evidence_goes_to_a_file_of_its_own_where_there_is_one(evaluate, row, tmp_path):
+    answer = row(response="Green tea is blue.")
+    inline = evaluate(answer)["details"]
+    result = evaluate(answer, evidence=tmp_path / "e.jsonl")
+    (line,) = (tmp_path / "e.jsonl").read_text().splitlines()
+    written = json.loads(line)
+    assert written["response"] == "Green tea is blue."
+    assert {k: v for k, v in written.items() if k not in ("query", "response")} == inline[0]
+    assert "claims" not in result["details"][0]
+    assert result["details"][0]["groundedness"] == 0.0
+
+
+def test_claims_without_support_stand_in_the_results(result, evaluate, row):
+    assert result["counts"]["unsupported_claims"] == 1
+    assert result["unsupported_claims"] == [
+        {
+            "id": "a",
+            "text": "Green tea is blue.",
+            "verdict": "no",
+            "why": "by rule",
+            "reason": None,
+        }
+    ]
 
 
 def test_verdicts_name_the_calls_they_rest_on(result):

@@ -10,6 +10,7 @@ from typing import Any
 
 from opencompass_ext.summarizers.reports.answers import answers_report
 from opencompass_ext.summarizers.reports.report import Report
+from opencompass_ext.summarizers.reports.thelma import thelma_report
 
 MakeReport = Callable[[str, Mapping[str, Mapping[str, Any]]], Report]
 
@@ -17,5 +18,6 @@ REPORTS: dict[str, MakeReport] = {
     "pplqa": answers_report,
     "gptscore": answers_report,
     "geval": answers_report,
+    "thelma": thelma_report,
 }
 """Name of a report -> the function from data set and results by model (those of one data set)."""

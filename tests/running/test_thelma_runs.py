@@ -94,6 +94,16 @@ def test_each_system_has_its_column_and_its_own_sources(tea):
     assert faithful["provenance"]["evaluator"]["judge_cfg"] == {"type": "ScriptedJudge"}
 
 
+def test_the_report_compares_the_systems_and_is_written(tea):
+    _, output = tea.shop.run(tea.config())
+    (path,) = tea.shop.root.rglob("*thelma*tea*.md")
+    text = path.read_text()
+    assert "THELMA on tea" in output
+    assert "## faithful against careless" in text
+    assert "fewer than 20 common rows" in text
+    assert "## Claims of careless that the sources do not support" in text
+
+
 def test_evaluating_again_asks_the_judge_nothing_and_rebuilds_the_scores(tea):
     tea.shop.run(tea.config())
     before, lines = tea.results(), len(tea.transcript())

@@ -31,7 +31,6 @@ MEANINGS = {
 }
 # Comparisons of more systems than this are many tables: they go into the file only.
 _SYSTEMS_ON_SCREEN = 3
-_MOST_CLAIMS = 20
 
 
 def thelma_report(dataset_abbr: str, results: Mapping[str, Results]) -> Report:
@@ -51,10 +50,9 @@ def thelma_report(dataset_abbr: str, results: Mapping[str, Results]) -> Report:
         for a, b in pairs
     ]
     sections += [_judge(system, of_system) for system, of_system in results.items()]
-    for system, of_system in results.items():
-        claims = list(itertools.islice(_unsupported(of_system), _MOST_CLAIMS + 1))
-        if claims:
-            sections.append(_claims(system, claims))
+    sections += [
+        _claims(system, of) for system, of in results.items() if of.get("unsupported_claims")
+    ]
     return Report(f"THELMA on {dataset_abbr}", tuple(sections))
 
 
@@ -210,21 +208,16 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, (str, int, float)) and len(str(value)) <= 80
 
 
-def _unsupported(results: Results) -> Iterator[tuple[str, str, str, str]]:
-    for detail in results.get("details") or ():
-        for claim in detail.get("claims", ()):
-            verdict = claim.get("supported")
-            if verdict is not None and verdict["verdict"] != "yes":
-                said = verdict["verdict"] or verdict.get("reason", "none")
-                yield str(detail["id"]), claim["text"], said, verdict.get("why") or ""
-
-
-def _claims(system: str, claims: Sequence[tuple[str, str, str, str]]) -> Section:
+def _claims(system: str, results: Results) -> Section:
+    rows = [
+        (claim["id"], claim["text"], claim["verdict"] or claim["reason"] or "", claim["why"] or "")
+        for claim in part_of(results, "unsupported_claims")
+    ]
     columns = [Column(name, is_text=True) for name in ("row", "claim", "supported", "why")]
-    more = len(claims) > _MOST_CLAIMS
+    more = part_of(results, "counts", "unsupported_claims") - len(rows)
     return Section(
         f"Claims of {system} that the sources do not support",
-        table=make_table(columns, claims[:_MOST_CLAIMS]),
-        notes=("and more: all stand in the details of the results file",) if more else (),
+        table=make_table(columns, rows),
+        notes=(f"and {more} more: the evidence of each row has them all",) if more else (),
         is_detail=True,
     )

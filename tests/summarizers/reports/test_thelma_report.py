@@ -127,7 +127,7 @@ def test_the_file_tells_what_the_judge_was_asked_and_which_claims_failed(careles
     claims = section(report, "Claims of a that the sources do not support")
     assert claims.table.rows[0] == ("number0", "number0 is a banana.", "no", "by rule")
     assert len(claims.table.rows) == 20
-    assert claims.notes == ("and more: all stand in the details of the results file",)
+    assert claims.notes == ("and 4 more: the evidence of each row has them all",)
 
 
 def test_markdown_holds_all_sections(faithful, careless):

@@ -5,6 +5,7 @@
 
 from opencompass_ext.judging.base import BaseJudge
 from opencompass_ext.judging.endpoint import EndpointJudge
+from opencompass_ext.judging.local import LocalJudge
 from opencompass_ext.judging.questions import Decompose, Decomposition, Match, Source, Verdict
 from opencompass_ext.judging.scripted import ScriptedJudge
 
@@ -13,6 +14,7 @@ __all__ = [
     "Decompose",
     "Decomposition",
     "EndpointJudge",
+    "LocalJudge",
     "Match",
     "ScriptedJudge",
     "Source",

@@ -57,6 +57,9 @@ def plan_stage(
     options = dict(runner.task)
     task_type = options.pop("type", _DEFAULT_TASKS[name])
     partitioner = PARTITIONERS.build(section.get("partitioner") or {}, type="NaivePartitioner")
+    for group in config.get("model_dataset_combinations") or [config]:
+        for model in group["models"]:
+            _check_processes(model)
     cache = partitioner.dataset_size_path
     sizes = SizeBook(
         folder.size_cache if cache is None else Path(cache),
@@ -73,8 +76,6 @@ def plan_stage(
         measure=sizes,
         may_cut=task_class(task_type).may_cut,
     )
-    for task in tasks:
-        _check_processes(task.model)
     if not tasks:
         counts = f"{len(config['models'])} models and {len(config['datasets'])} datasets"
         raise ConfigError(f"nothing to run: the config has {counts}")

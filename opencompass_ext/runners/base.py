@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.errors import ConfigError, ModelLoadError, OpenCompassExtError
-from opencompass_ext.outputs import RunFolder
+from opencompass_ext.outputs import RunFolder, rows_path
 from opencompass_ext.python_process import module_command
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.runners.devices import only_devices, visible_devices
@@ -128,8 +128,9 @@ def split_pairs(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
 
 def has_output(pair: TaskSpec) -> bool:
     """Return whether an earlier run has left predictions of a task of one pair."""
-    abbrs = pair.model["abbr"], pair.datasets[0]["abbr"]
-    return RunFolder(pair.run_folder).predictions(*abbrs).exists()
+    ((dataset, rows),) = pair.pieces
+    whole = RunFolder(pair.run_folder).predictions(pair.model["abbr"], dataset["abbr"])
+    return whole.exists() or (rows is not None and rows_path(whole, *rows[:2]).exists())
 
 
 def log_path(pair: TaskSpec) -> str:

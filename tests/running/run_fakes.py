@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from opencompass_ext.datasets.row_files import RowCount
 from opencompass_ext.errors import DataError
 from opencompass_ext.evaluators import BaseEvaluator
 from opencompass_ext.models import ScriptedModel
@@ -12,9 +13,17 @@ class Texts:
     """Rows of a JSON Lines file, without the second that loading a data library takes."""
 
     def __init__(self, path, limit=None):
+        self.test = self.load(path)[:limit]
+
+    @staticmethod
+    def load(path):
         if not Path(path).exists():
             raise DataError(f"no data file {path}")
-        self.test = [json.loads(line) for line in Path(path).read_text().splitlines()][:limit]
+        return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+    @staticmethod
+    def count(path):
+        return RowCount(len(Texts.load(path)), Path(path).stat().st_size)
 
 
 class LoggedModel(ScriptedModel):

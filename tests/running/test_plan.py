@@ -57,7 +57,7 @@ def test_planning_imports_nothing_heavy(shop):
         import opencompass_ext.running
         config = {
             "models": [{"type": "ScriptedModel", "abbr": "m"}],
-            "datasets": [{"type": "InferencePPLDataset", "abbr": "d"}],
+            "datasets": [{"type": "InferencePPLDataset", "abbr": "d", "path": "nowhere"}],
         }
         folder = RunFolder("x")
         print(describe([plan_stage(config, s, folder) for s in ("infer", "eval")], folder,

@@ -100,6 +100,7 @@ class Schedule:
             group = task_class(pair.spec.type).worker_group(pair.spec)
             self._waiting.setdefault(group, deque()).append(pair)
         self._members: list[_Member] = []
+        self._lost_groups: set[str] = set()  # their model cannot be loaded
         self._selector = selectors.DefaultSelector()
         self._is_closed = False  # nothing more is started
         self._is_stopping = False  # and what runs is to end early
@@ -217,7 +218,9 @@ class Schedule:
                 self._assign(member)
             case Failed(error, is_users, is_models):
                 member.pair = None
-                self._failed(pair, member.group, error, may_retry=not is_users)
+                # Several workers may find at the same time that a model cannot be loaded.
+                is_told = is_models and member.group in self._lost_groups
+                self._failed(pair, member.group, error, may_retry=not is_users, is_told=is_told)
                 if is_models:
                     self._give_up_model(pair, member.group, error)
                 if is_users:
@@ -246,12 +249,14 @@ class Schedule:
 
     # Ending.
 
-    def _failed(self, pair: _Pair, group: str, error: str, *, may_retry: bool) -> None:
+    def _failed(
+        self, pair: _Pair, group: str, error: str, *, may_retry: bool, is_told: bool = False
+    ) -> None:
         if may_retry and pair.tries_left > 0 and not self._is_closed:
             logger.warning("%s: %s; trying once more", pair.spec.name, error)
             self._waiting[group].appendleft(pair)
             return
-        self._close(pair, "failed", "failed", error)
+        self._close(pair, "failed", "failed", error, is_told=is_told)
         self._is_closed = self._is_closed or self._fail_fast
 
     def _give_up_model(self, pair: _Pair, group: str, error: str) -> None:
@@ -259,6 +264,7 @@ class Schedule:
 
         What has predictions is tried all the same: it may not need the model.
         """
+        self._lost_groups.add(group)
         waiting = self._waiting[group]
         lost = [other for other in waiting if not has_output(other.spec)]
         for other in lost:
@@ -272,10 +278,18 @@ class Schedule:
                 "model %r cannot be loaded, so these fail too: %s", pair.spec.model["abbr"], names
             )
 
-    def _close(self, pair: _Pair, status: str, how: str, error: str | None = None) -> None:
+    def _close(
+        self,
+        pair: _Pair,
+        status: str,
+        how: str,
+        error: str | None = None,
+        *,
+        is_told: bool = False,
+    ) -> None:
         seconds = time.monotonic() - pair.started_at
         pair.outcome = TaskOutcome(pair.spec, status, error, pair.log, seconds)
-        self._progress.closed(pair.outcome, how)
+        self._progress.closed(pair.outcome, how, is_told=is_told)
 
     def _kill_overdue(self) -> None:
         if self._timeout is None:

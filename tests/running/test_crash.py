@@ -100,15 +100,18 @@ def test_retries_end_and_the_other_dataset_is_done(shop):
     assert shop.file("results", "m", "b").exists()
 
 
-def test_ctrl_c_ends_with_130_after_the_batch_in_hand(shop, unbroken):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_with_130_after_the_batch_in_hand(shop, unbroken, number):
     config = shop.config(
         [logged(shop, "first", seconds_per_batch=0.5)], [shop.dataset("a"), shop.dataset("b")]
     )
     run = shop.start(config)
     shop.wait_for_rows("m", "a", 4)
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 130
+    status = json.loads((shop.root / "status.json").read_text())
+    assert (status["state"], status["running"]) == ("interrupted", [])
     assert f"go on with -r {shop.root.name}" in output
     assert "Traceback" not in output
     assert not (shop.root / "predictions" / "m" / "b.json").exists()
@@ -132,11 +135,12 @@ def test_a_second_ctrl_c_does_not_wait(shop):
     assert not any(is_alive(pid) for pid in workers)
 
 
-def test_ctrl_c_with_debug(shop):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_with_debug(shop, number):
     config = shop.config([shop.model(seconds_per_batch=0.5)], [shop.dataset("a")])
     run = shop.start(config, debug=True)
     shop.wait_for_rows("m", "a", 2)
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 130
     assert "go on with -r" in output

@@ -2,7 +2,9 @@ import csv
 import json
 import math
 import os
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -330,3 +332,61 @@ def test_the_real_classes_from_data_to_table(shop):
     for name in "ac":
         assert [float(x) for x in cells[name, "perplexity"]] == pytest.approx([2, 4])
         assert [float(x) for x in cells[name, "bits_per_byte"]] == pytest.approx([1, 2])
+
+
+def test_status_json_tells_how_the_run_ended(shop):
+    config = shop.config([shop.model(fail_on="of b")], [shop.dataset("a"), shop.dataset("b")])
+    assert shop.run(config, workers=True)[0] == 1
+    status = json.loads((shop.root / "status.json").read_text())
+    assert (status["state"], status["stage"]) == ("failed", "eval")
+    assert status["tasks_ended"] == {"done": 1}
+    ((task, log),) = [(f["task"], f["log"]) for f in status["failures"]]
+    assert task == "OpenICLInfer[m/b]"
+    assert log.endswith("b.out")
+    assert shop.run(shop.config([shop.model()], [shop.dataset("a")]), reuse="latest")[0] == 0
+    status = json.loads((shop.root / "status.json").read_text())
+    assert (status["state"], status["failures"]) == ("done", [])
+
+
+def test_predictions_are_not_evaluated_against_rows_that_changed_since(shop):
+    dataset = shop.dataset("a", ["aaa", "bbb", "ccc"])
+    dataset["eval_cfg"] = {"evaluator": {"type": "run_fakes.TestSetEvaluator"}}
+    config = shop.config([shop.model()], [dataset])
+    assert shop.run(config)[0] == 0
+    path = Path(dataset["path"])
+    # Not what the model reads, but what the evaluator may look at.
+    path.write_text(path.read_text().replace('"bbb", "label": [[0, 3, 1]]', '"bbb", "label": []'))
+    code, output = shop.run(config, mode="eval", reuse="latest")
+    assert code == 1
+    assert "row 1 of dataset 'a' is not the row that" in output
+    assert "Run inference again (-m infer -r), which does the changed rows only" in output
+    code, output = shop.run(config, reuse="latest")
+    assert code == 0, output
+    assert shop.run(config, mode="eval", reuse="latest")[0] == 0
+
+
+def test_a_wrong_path_of_one_model_of_three(shop):
+    """Three models on four sets: eight good cells, one failure told, and only it is left to do."""
+    datasets = [shop.dataset(name) for name in "abcd"]
+    wrong = {"type": "HuggingFaceBaseModel", "abbr": "m3", "path": str(shop.folder / "gone")}
+    good = [shop.model("m1"), shop.model("m2", vocab_size=4)]
+    code, output = shop.run(shop.config([*good, wrong], datasets, max_num_workers=2), workers=True)
+    assert code == 1
+    results = {str(p.relative_to(shop.root)) for p in shop.root.glob("results/*/*.json")}
+    assert results == {f"results/{m}/{d}.json" for m in ("m1", "m2") for d in "abcd"}
+    tail = output[output.index("4 failed:") :]
+    assert output.count("there is no model at") == 2  # when it is found, and at the end
+    assert tail.count("there is no model at") == 1
+    assert "and alike OpenICLInfer[m3/b], OpenICLInfer[m3/c], OpenICLInfer[m3/d]" in tail
+    log = re.search(r"log: (.*)", tail)[1]
+    assert "gone" in Path(log).read_text()
+    assert "cannot be loaded, so these fail too" in output[: output.index("4 failed:")]
+    scored = shop.folder / "scored"
+    mended = shop.model("m3", type="run_fakes.LoggedModel", scored_log=str(scored))
+    unable = [{**model, "fail_on": "row"} for model in good]
+    code, output = shop.run(
+        shop.config([*unable, mended], datasets, max_num_workers=2), reuse="latest", workers=True
+    )
+    assert code == 0, output
+    assert "infer: 8 reused, 4 done" in output or "infer: 4 done, 8 reused" in output
+    assert len(scored.read_text().split()) == 4 * 12

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,25 +37,27 @@ class RecordedModel(BaseModel):
 
     Args:
         path: The log: ``.jsonl``, ``.json``, or either with ``.gz``. A relative path is looked up
-            below the current folder, then among the files shipped with the package.
+            below the current folder, then among the files shipped with the package. None: the data
+            set itself is the log, with the answers in its column ``response``.
 
     Raises:
         DataError: There is no such file.
     """
 
-    row_fields = ("id", "query")
+    row_fields = ("id", "query", "response")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | None = None) -> None:
         self.path = path
-        self._file = find_data_file(path, None, RAG_EXTENSIONS)
+        self._file = None if path is None else find_data_file(path, None, RAG_EXTENSIONS)
 
     def identity(self) -> Mapping[str, Any]:
         """Return the hash of the log: a changed log is another system."""
-        return {"type": "RecordedModel", "log_sha256": _sha256(self._file)}
+        digest = None if self._file is None else _sha256(self._file)
+        return {"type": "RecordedModel", "log_sha256": digest}
 
     def provenance(self) -> Mapping[str, Any]:
         """Return which log is replayed."""
-        return {"log": str(self._file)}
+        return {"log": None if self._file is None else str(self._file)}
 
     def score_spans(
         self,
@@ -94,15 +95,27 @@ class RecordedModel(BaseModel):
         finished: Collection[int] = (),
         batch_rows: int | None = None,
     ) -> Iterator[dict[int, GeneratedText]]:
-        """Yield what the log holds for the ids of all requests, in one batch.
+        """Yield what the log holds for all requests, in one batch.
 
         Raises:
             DataError: A row of the data set has no id, the log lacks an id, a row of the log is not
                 as it must be, or its query is another one.
         """
         done = frozenset(finished)
+        wanted = [index for index in range(len(requests)) if index not in done]
+        if self._file is None:
+            answers = {index: _own_response(index, requests[index].row) for index in wanted}
+        else:
+            answers = self._look_up(requests, wanted, self._file)
+        if answers:
+            yield answers
+
+    def _look_up(
+        self, requests: Sequence[GenerationRequest], wanted: Sequence[int], file: Path
+    ) -> dict[int, GeneratedText]:
         ids = [_id_of(number, request) for number, request in enumerate(requests)]
-        log, places = self._log
+        log = read_rows(file)
+        places = index_by_id(log)
         missing = [name for name in ids if name not in places]
         if missing:
             shown = ", ".join(map(repr, missing[:_SHOWN_IDS]))
@@ -112,17 +125,16 @@ class RecordedModel(BaseModel):
                 f"{shown}{more}; add them to the log (response: null where the system gave none), "
                 "or leave those rows out with reader_cfg -> test_range"
             )
-        answers = {}
-        for index, (name, request) in enumerate(zip(ids, requests, strict=True)):
-            if index not in done:
-                answers[index] = _replay(log, places[name], request.row)
-        if answers:
-            yield answers
+        return {i: _replay(log, places[ids[i]], requests[i].row) for i in wanted}
 
-    @cached_property
-    def _log(self) -> tuple[FileRows, dict[str, int]]:
-        rows = read_rows(self._file)
-        return rows, index_by_id(rows)
+
+def _own_response(number: int, row: Mapping[str, Any]) -> GeneratedText:
+    if "response" not in row:
+        raise DataError(
+            f"row {number}: the data set has no column 'response' to replay: give RecordedModel "
+            "the path of a log, or add the column"
+        )
+    return GeneratedText(required_text(row, "response", may_be_empty=True))
 
 
 def _replay(log: FileRows, place: int, asked: Mapping[str, Any]) -> GeneratedText:

@@ -88,6 +88,25 @@ def test_many_missing_ids_are_counted_and_some_are_named(replay):
         replay(LOG, questions)
 
 
+def test_without_a_log_the_data_set_itself_is_replayed(write, tmp_path):
+    rows = [{**QUESTIONS[0], "response": "A drink."}, {**QUESTIONS[1], "response": None}]
+    path = write("own.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+    def replay(path):
+        inferencer = GenInferencer(
+            RecordedModel(), max_out_len=1, output_json_filepath=str(tmp_path / "p")
+        )
+        data = ZeroRetriever(RAGDataset(path=str(path)))
+        return inferencer.inference(data, prompt_template=PromptTemplate("{query}"))
+
+    assert [row["prediction"] for row in replay(path)] == ["A drink.", ""]
+    write("own.jsonl", json.dumps({**rows[0], "response": "Leaves."}))
+    assert [row["prediction"] for row in replay(path)] == ["Leaves."]
+    write("own.jsonl", json.dumps(QUESTIONS[0]))
+    with pytest.raises(DataError, match="no column 'response' to replay: give RecordedModel"):
+        replay(path)
+
+
 def test_a_log_that_is_not_there_is_told_at_once(tmp_path):
     with pytest.raises(DataError, match="no data file"):
         RecordedModel(path=str(tmp_path / "none.jsonl"))

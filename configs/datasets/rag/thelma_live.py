@@ -1,0 +1,39 @@
+"""Questions with retrieved passages for a live model to answer, judged by THELMA; 66 rows."""
+
+from opencompass_ext.datasets import RAGDataset
+from opencompass_ext.evaluators import ThelmaEvaluator
+from opencompass_ext.inferencers import GenInferencer
+from opencompass_ext.judging import LocalJudge
+from opencompass_ext.models import HuggingFacewithChatTemplate
+from opencompass_ext.prompting import PromptTemplate, ZeroRetriever
+
+# A demo judge, small enough for any machine: put yours here.
+_judge = dict(
+    type=LocalJudge,
+    model=dict(type=HuggingFacewithChatTemplate, path="embedded:smollm2-135m-instruct"),
+)
+
+_prompt = """Answer the question from the passages below, and from nothing else.
+If they do not hold the answer, say that you could not find it.
+
+{sources_text}
+
+Question: {query}"""
+
+thelma_live_datasets = [
+    dict(
+        abbr="thelma-expertqa",
+        type=RAGDataset,
+        path="data/rag",
+        name="expertqa",
+        reader_cfg=dict(input_columns=["query", "sources_text"], output_column=None),
+        infer_cfg=dict(
+            prompt_template=dict(
+                type=PromptTemplate, template=dict(round=[dict(role="HUMAN", prompt=_prompt)])
+            ),
+            retriever=dict(type=ZeroRetriever),
+            inferencer=dict(type=GenInferencer, max_out_len=256),
+        ),
+        eval_cfg=dict(evaluator=dict(type=ThelmaEvaluator, judge_cfg=_judge)),
+    )
+]

@@ -1,0 +1,40 @@
+"""Does a judge order the obvious? Pairs of which one is clearly better, for each THELMA metric."""
+
+from opencompass_ext.datasets import RAGPairsDataset
+from opencompass_ext.evaluators import ThelmaPairsEvaluator
+from opencompass_ext.inferencers import GenInferencer
+from opencompass_ext.judging import LocalJudge
+from opencompass_ext.models import HuggingFacewithChatTemplate
+from opencompass_ext.prompting import PromptTemplate, ZeroRetriever
+
+# The judge that is put to the test: put yours here.
+_judge = dict(
+    type=LocalJudge,
+    model=dict(type=HuggingFacewithChatTemplate, path="embedded:smollm2-135m-instruct"),
+)
+
+_metrics = [
+    *("source_precision_chunk", "source_precision_fact", "source_query_coverage"),
+    *("response_precision", "response_query_coverage", "response_self_distinctness"),
+    "groundedness",
+]
+
+# To be run with a RecordedModel without a path, which replays the pairs' own responses.
+thelma_pairs_datasets = [
+    dict(
+        abbr=f"pairs-{metric}",
+        type=RAGPairsDataset,
+        path="data/rag_pairs",
+        name="en",
+        aspect=metric,
+        infer_cfg=dict(
+            prompt_template=dict(type=PromptTemplate, template="{query}"),
+            retriever=dict(type=ZeroRetriever),
+            inferencer=dict(type=GenInferencer, max_out_len=1),
+        ),
+        eval_cfg=dict(
+            evaluator=dict(type=ThelmaPairsEvaluator, judge_cfg=_judge, metrics=[metric])
+        ),
+    )
+    for metric in _metrics
+]

@@ -1,0 +1,5 @@
+"""The responses that the data set itself holds, replayed: no model is loaded."""
+
+from opencompass_ext.models import RecordedModel
+
+models = [dict(type=RecordedModel, abbr="recorded", run_cfg=dict(num_gpus=0))]

@@ -6,6 +6,7 @@ from opencompass_ext.datasets.inference_ppl import InferencePPLDataset
 from opencompass_ext.datasets.jsonl import JsonlDataset
 from opencompass_ext.datasets.pplqa import PPLqaDataset
 from opencompass_ext.datasets.rag import RAGDataset
+from opencompass_ext.datasets.rag_pairs import RAGPairsDataset
 from opencompass_ext.datasets.reader import DatasetReader
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "JsonlDataset",
     "PPLqaDataset",
     "RAGDataset",
+    "RAGPairsDataset",
 ]

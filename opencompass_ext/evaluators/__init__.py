@@ -6,7 +6,7 @@ from opencompass_ext.evaluators.geval import GEvalEvaluator
 from opencompass_ext.evaluators.gptscore import GPTScoreEvaluator
 from opencompass_ext.evaluators.pplqa import PPLqaEvaluator
 from opencompass_ext.evaluators.source_support import SourceSupportEvaluator
-from opencompass_ext.evaluators.thelma import ThelmaEvaluator
+from opencompass_ext.evaluators.thelma import ThelmaEvaluator, ThelmaPairsEvaluator
 
 __all__ = [
     "AverageInferencePPLEvaluator",
@@ -16,4 +16,5 @@ __all__ = [
     "PPLqaEvaluator",
     "SourceSupportEvaluator",
     "ThelmaEvaluator",
+    "ThelmaPairsEvaluator",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 from opencompass_ext.summarizers.reports.answers import answers_report
 from opencompass_ext.summarizers.reports.report import Report
 from opencompass_ext.summarizers.reports.thelma import thelma_report
+from opencompass_ext.summarizers.reports.thelma_pairs import thelma_pairs_report
 
 MakeReport = Callable[[str, Mapping[str, Mapping[str, Any]]], Report]
 
@@ -19,5 +20,6 @@ REPORTS: dict[str, MakeReport] = {
     "gptscore": answers_report,
     "geval": answers_report,
     "thelma": thelma_report,
+    "thelma_pairs": thelma_pairs_report,
 }
 """Name of a report -> the function from data set and results by model (those of one data set)."""

@@ -5,12 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shlex
-import signal
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -24,6 +20,7 @@ from opencompass_ext.progress import stage_progress
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import SUMMARIZERS
 from opencompass_ext.runners.base import split_pairs
+from opencompass_ext.signals import terminated_like_ctrl_c
 from opencompass_ext.status import StatusFile
 
 logger = logging.getLogger(__name__)
@@ -97,7 +94,7 @@ def execute(
     run = _Run(config, folder, console, debug=debug, fail_fast=fail_fast)
     state = "failed"
     try:
-        with _terminated_like_ctrl_c():
+        with terminated_like_ctrl_c():
             for stage in stages:
                 run.do_stage(stage)
             if mode in _WITH_SUMMARY:
@@ -207,24 +204,6 @@ def _alike(failures: Sequence[TaskOutcome]) -> list[list[TaskOutcome]]:
         key = (failure.task.type, failure.task.model["abbr"], failure.error)
         groups.setdefault(key, []).append(failure)
     return list(groups.values())
-
-
-@contextmanager
-def _terminated_like_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM within the block do what Ctrl-C does."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    is_main = threading.current_thread() is threading.main_thread()  # no other gets signals
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _pair(task: TaskSpec) -> tuple[str, str]:

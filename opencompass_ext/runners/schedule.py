@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 import selectors
-import signal
-import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.runners.base import has_output, log_path
 from opencompass_ext.runners.workplace import Worker, Workplace
+from opencompass_ext.signals import counted_interrupts
 from opencompass_ext.tasks.base import task_class
 from opencompass_ext.tasks.protocol import Assignment, Done, Event, Failed, Progressed, Ready, Said
 
@@ -108,7 +105,7 @@ class Schedule:
     def run(self) -> list[TaskOutcome]:
         """Carry out all tasks; see ``BaseRunner.run``."""
         try:
-            with _counted_interrupts() as interrupts:
+            with counted_interrupts() as interrupts:
                 while self._members or (self._has_waiting() and not self._is_closed):
                     if interrupts and not self._is_stopping:
                         self._stop()
@@ -310,24 +307,3 @@ class Schedule:
     def _kill_all(self) -> None:
         for member in self._members:
             member.worker.kill()
-
-
-@contextmanager
-def _counted_interrupts() -> Iterator[list[int]]:
-    """Collect Ctrl-C and SIGTERM instead of letting them break off the code at any place."""
-    interrupts: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        interrupts.append(number)
-
-    before: dict[signal.Signals, Any] = {}
-    if threading.current_thread() is threading.main_thread():  # no other gets signals
-        for which in (signal.SIGINT, signal.SIGTERM):
-            # What the shell lets a job ignore, it ignores.
-            if signal.getsignal(which) is not signal.SIG_IGN:
-                before[which] = signal.signal(which, note)
-    try:
-        yield interrupts
-    finally:
-        for which, handler in before.items():
-            signal.signal(which, handler)

@@ -12,7 +12,7 @@ from opencompass_ext.config import load_config
 from opencompass_ext.config.where import where
 from opencompass_ext.errors import ConfigError, did_you_mean
 
-KINDS = ("models", "datasets", "summarizers")
+KINDS = ("models", "datasets", "judges", "summarizers")
 
 
 class Entry(NamedTuple):

@@ -19,7 +19,7 @@ def list_command(argv: Sequence[str]) -> int:
         "kinds",
         nargs="*",
         metavar="KIND",
-        help="models, datasets, summarizers or types (default: all)",
+        help="models, datasets, judges, summarizers or types (default: all)",
     )
     parser.add_argument("--config-dir", metavar="DIR", help="a further folder of configs")
     args = parser.parse_args(argv)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from opencompass_ext.errors import ConfigError, ModelError
 
 BASE_URL_VARIABLE = "OPENAI_BASE_URL"
+MODEL_VARIABLE = "OPENAI_MODEL"
 
 
 def checked_base_url(given: str | None, endpoint: str, key: str = "base_url") -> str:
@@ -54,6 +55,29 @@ def checked_base_url(given: str | None, endpoint: str, key: str = "base_url") ->
             f"{source} must end before {endpoint!r}, which is appended to it, got {url!r}"
         )
     return base_url
+
+
+def checked_model_name(given: str | None, key: str = "model") -> str:
+    """Return the name of a model as its server knows it.
+
+    Args:
+        given: What the config says; None for what the environment says.
+        key: Name of the config key, for errors.
+
+    Raises:
+        ConfigError: It is no name.
+        ModelError: There is none, neither given nor in the environment of this machine.
+    """
+    name = os.environ.get(MODEL_VARIABLE) or None if given is None else given
+    if name is None:
+        raise ModelError(
+            f"nothing says which model to ask: set the environment variable {MODEL_VARIABLE}, or "
+            f"{key} in the config, to the name it is served under (and {BASE_URL_VARIABLE} to the "
+            "URL of the endpoint, where the config does not say)"
+        )
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigError(f"{key} must be the name a model is served under, got {name!r}")
+    return name
 
 
 def check_key_env(value: Any) -> None:

@@ -10,6 +10,7 @@ from opencompass_ext.endpoints.address import (
     check_key_env,
     check_seconds,
     checked_base_url,
+    checked_model_name,
     read_key,
 )
 from opencompass_ext.errors import ConfigError, MissingDependencyError
@@ -35,7 +36,8 @@ class EndpointJudge(BaseJudge):
 
     Args:
         url: Such as ``"https://host/v1"``; default: the environment variable ``OPENAI_BASE_URL``.
-        model: Name of the model as the server knows it.
+        model: Name of the model as the server knows it; default: the environment variable
+            ``OPENAI_MODEL``.
         key_env: The environment variable that holds the key, sent as a bearer token. Where it is
             not set no key is sent. The key itself never stands in a config.
         max_tokens: Most tokens of a reply, thinking included.
@@ -58,12 +60,13 @@ class EndpointJudge(BaseJudge):
 
     Raises:
         ConfigError: An option has a value it cannot have.
-        ModelError: Neither ``url`` nor the environment says where the endpoint is.
+        ModelError: Neither the config nor the environment says where the endpoint is, or which
+            model to ask.
     """
 
     def __init__(
         self,
-        model: str,
+        model: str | None = None,
         url: str | None = None,
         key_env: str = "OPENAI_API_KEY",
         max_tokens: int = 4096,
@@ -98,7 +101,7 @@ class EndpointJudge(BaseJudge):
             raise ConfigError(
                 f"response_format must be one of {', '.join(_FORMATS)}, got {response_format!r}"
             )
-        self.model = model
+        self.model = checked_model_name(model)
         self.url = checked_base_url(url, "/chat/completions", key="url")
         self.key_env = key_env
         self.max_tokens = max_tokens

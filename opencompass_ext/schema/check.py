@@ -14,6 +14,7 @@ from opencompass_ext.registry import (
     DATASETS,
     EVALUATORS,
     INFERENCERS,
+    JUDGES,
     MODELS,
     PARTITIONERS,
     PROMPT_TEMPLATES,
@@ -109,6 +110,8 @@ def _parts(config: Mapping[str, Any], sources: Sequence[Path]) -> Iterator[Probl
     if "models" in config:
         yield from _models(config["models"], "models")
     yield from _summarizer(config.get("summarizer"))
+    if "judge" in config:
+        yield from _judge(config["judge"], "judge")
     for name, value in config.items():
         if name in lists_of_datasets or name == "datasets":
             yield from _datasets(value, name, needs_evaluator=True)
@@ -142,7 +145,24 @@ def _dataset(dataset: Mapping[str, Any], path: str, needs_evaluator: bool) -> It
     eval_cfg = dataset.get("eval_cfg")
     if isinstance(eval_cfg, dict):
         yield from check_keys(eval_cfg, keys.EVAL_CFG, f"{path}.eval_cfg")
-        yield from _optional(eval_cfg, "evaluator", EVALUATORS, f"{path}.eval_cfg")
+        yield from _evaluator(eval_cfg, f"{path}.eval_cfg")
+
+
+def _evaluator(eval_cfg: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    yield from _optional(eval_cfg, "evaluator", EVALUATORS, path)
+    evaluator = eval_cfg.get("evaluator")
+    if isinstance(evaluator, dict) and isinstance(evaluator.get("judge_cfg"), dict):
+        yield from _judge(evaluator["judge_cfg"], f"{path}.evaluator.judge_cfg")
+
+
+def _judge(judge: Any, path: str) -> Iterator[Problem]:
+    # The judge of an endpoint has the name of a model there, one of this machine its config.
+    if isinstance(judge, dict) and isinstance(judge.get("model"), dict):
+        model = check_component(judge["model"], MODELS, f"{path}.model", beside=keys.MODEL)
+        if problems := list(model):
+            yield from problems
+            return
+    yield from check_component(judge, JUDGES, path)
 
 
 def _infer_cfg(infer_cfg: Mapping[str, Any], path: str) -> Iterator[Problem]:

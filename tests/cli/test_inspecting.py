@@ -26,9 +26,10 @@ def test_list_types_names_every_registry(capsys):
 def test_list_without_a_kind_shows_all(capsys):
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [x for x in lines if not x.startswith(" ")][:4] == [
+    assert [x for x in lines if not x.startswith(" ")][:5] == [
         "models",
         "datasets",
+        "judges",
         "summarizers",
         "model types",
     ]

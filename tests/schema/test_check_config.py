@@ -56,6 +56,15 @@ def test_a_template_may_be_left_out_where_the_inferencer_needs_none(config):
     assert check_config(config) == []
 
 
+def test_the_judge_of_an_evaluator_is_checked(config):
+    judge = {"type": "EndpointJudge", "modle": "m"}
+    config["datasets"][0]["eval_cfg"]["evaluator"] = {"type": "ThelmaEvaluator", "judge_cfg": judge}
+    assert "datasets[0].eval_cfg.evaluator.judge_cfg.modle: unknown key" in problems(config)[0]
+    judge = {"type": "LocalJudge", "model": {"type": "HuggingFacewithChatTemplate", "pth": "x"}}
+    config["datasets"][0]["eval_cfg"]["evaluator"]["judge_cfg"] = judge
+    assert "judge_cfg.model.pth: unknown key" in problems(config)[0]
+
+
 @pytest.mark.parametrize(
     ("path", "value", "told"),
     [

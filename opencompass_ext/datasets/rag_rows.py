@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -92,6 +93,19 @@ def sources_of(row: Mapping[str, Any]) -> list[Source] | None:
             f"'sources' must be a list, one entry per retrieved chunk, got {given!r:.80}"
         )
     return _with_own_ids([_source(source, number) for number, source in enumerate(given, start=1)])
+
+
+def response_key(response: str | None) -> str:
+    r"""Return 16 hex digits of a response: whether two results speak of the same one.
+
+    Blanks around it are not looked at, as no metric does.
+
+    Example:
+        >>> response_key("Tea is hot.\n") == response_key(" Tea is hot.")
+        True
+    """
+    text = (response or "").strip()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _source(source: Any, number: int) -> Source:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opencompass_ext.datasets.rag_rows import sources_of
+from opencompass_ext.datasets.rag_rows import response_key, sources_of
 from opencompass_ext.errors import ConfigError, DataError, PredictionsError
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.evaluators.source_support.kinds import kind_results
@@ -124,7 +124,10 @@ class SourceSupportEvaluator(BaseEvaluator):
                 "null_rows": _reasons(scores["source_support"]),
             },
             "report": "source_support",
-            "details": [_detail(row) for row in rows],
+            "details": [
+                _detail(row, label)
+                for row, label in zip(rows, read_labels(data, self.label_column), strict=True)
+            ],
         }
 
     def _means(self, scores: Mapping[str, Sequence[Score]], units: Sequence[Any]) -> dict[str, Any]:
@@ -244,11 +247,13 @@ def _negated(score: Score) -> Score:
     return score if score.value is None else Score(-score.value)
 
 
-def _detail(row: SupportedResponse) -> dict[str, Any]:
+def _detail(row: SupportedResponse, label: bool | None) -> dict[str, Any]:
     reasons = {name: score.reason for name, score in row.scores.items() if score.value is None}
     return {
         "id": row.id,
         **{name: score.value for name, score in row.scores.items()},
+        "grounded": label,
+        "response_key": response_key(row.text),
         "response_tokens": row.readings.alone.tokens,
         "response_chars": len(row.text),
         "sentences": [

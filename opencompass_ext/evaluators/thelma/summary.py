@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from opencompass_ext.datasets.rag_rows import response_key
 from opencompass_ext.evaluators.thelma.evidence import evidence
 from opencompass_ext.evaluators.thelma.judged import JudgedRow, ScoringOptions
 from opencompass_ext.metrics.bootstrap import mean_interval
@@ -89,6 +90,7 @@ class Tally:
         reasons = {name: s.reason for name, s in scores.items() if s.value is None}
         return {
             "id": judged.row.id,
+            "response_key": response_key(judged.row.response),
             **values,
             "reasons": reasons,
             "diagnosis": diagnose(values, low=self.low, high=self.high),

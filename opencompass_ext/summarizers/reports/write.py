@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 
@@ -11,6 +13,12 @@ from opencompass_ext.errors import did_you_mean
 from opencompass_ext.outputs import RunFolder, atomic_writer
 from opencompass_ext.summarizers.gather import Gathered
 from opencompass_ext.summarizers.reports import REPORTS
+from opencompass_ext.summarizers.reports.groundedness import (
+    JUDGED,
+    SUPPORTED,
+    Pair,
+    groundedness_section,
+)
 from opencompass_ext.summarizers.reports.render import print_report, to_markdown
 from opencompass_ext.summarizers.reports.report import UnfitResults
 
@@ -32,12 +40,15 @@ def write_reports(
                 known = did_you_mean(name, list(REPORTS))
                 console.print(f"the results of {dataset} name the report {name!r}: {known}")
                 continue
-            results = {
-                model: json.loads(run_folder.results(model, dataset).read_text(encoding="utf-8"))
-                for model in models
-            }
+            results = {model: _read(run_folder, Pair(dataset, model)) for model in models}
             try:
                 report = REPORTS[name](dataset, results)
+                if name == JUDGED:
+                    # A likelihood needs another kind of model, and so another data set's entry.
+                    judged = {Pair(dataset, model): of for model, of in results.items()}
+                    section = groundedness_section(judged, _supported(run_folder, found, datasets))
+                    sections = () if section is None else (section,)
+                    report = dataclasses.replace(report, sections=(*report.sections, *sections))
             except UnfitResults as error:
                 console.print(
                     f"no report {name!r} of {dataset}: its results have {error}; evaluate again "
@@ -49,6 +60,22 @@ def write_reports(
             with atomic_writer(path) as file:
                 file.write(to_markdown(report).encode("utf-8", "backslashreplace"))
             console.print(f"Report: {path}", soft_wrap=True)
+
+
+def _read(run_folder: RunFolder, pair: Pair) -> dict[str, Any]:
+    return json.loads(run_folder.results(pair.model, pair.dataset).read_text(encoding="utf-8"))
+
+
+def _supported(
+    run_folder: RunFolder, found: Gathered, datasets: Sequence[str]
+) -> dict[Pair, dict[str, Any]]:
+    """Return all results of source support in the run."""
+    pairs = [
+        Pair(dataset, model)
+        for dataset in datasets
+        for model in _wanted(found, dataset).get(SUPPORTED, ())
+    ]
+    return {pair: _read(run_folder, pair) for pair in pairs}
 
 
 def _wanted(found: Gathered, dataset: str) -> dict[str, list[str]]:

@@ -1,0 +1,171 @@
+"""The source-support report: means, what people found beside it, kinds, the weakest sentences."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from opencompass_ext.summarizers.reports.figures import UP, amount, difference, share
+from opencompass_ext.summarizers.reports.report import (
+    Column,
+    Report,
+    Section,
+    make_table,
+    part_of,
+)
+from opencompass_ext.summarizers.results import MISSING
+
+Results = Mapping[str, Any]
+
+MEANINGS = {
+    "source_support": "of the response's surprise, how much the sources explain",
+    "token_support": "the same of each token, averaged",
+    "weakest_sentence": "token_support of the least supported sentence",
+}
+_MOST_SENTENCES = 20
+
+
+def source_support_report(dataset_abbr: str, results: Mapping[str, Results]) -> Report:
+    """Return the report of all scoring models on one data set.
+
+    Args:
+        dataset_abbr: The data set.
+        results: Abbr of the model -> its results file.
+
+    Raises:
+        UnfitResults: A results file lacks what the report is made of.
+    """
+    sections = [_metrics(results)]
+    for model, of_model in results.items():
+        if of_model.get("labelled") is not None:
+            sections.append(_labelled(model, of_model["labelled"]))
+        if of_model.get("kinds") is not None:
+            sections += _kinds(model, of_model["kinds"])
+    for model, of_model in results.items():
+        weakest = _weakest_sentences(of_model)
+        if weakest:
+            sections.append(_sentences(model, weakest))
+    return Report(f"Source support on {dataset_abbr}", tuple(sections))
+
+
+def _metrics(results: Mapping[str, Results]) -> Section:
+    rows = [
+        (f"{name} {UP}", meaning, *(_cell(of, name) for of in results.values()))
+        for name, meaning in MEANINGS.items()
+    ]
+    notes = [
+        f"{model}: rows without a value: {reason}: {rows}"
+        for model, of in results.items()
+        for reason, rows in part_of(of, "counts", "null_rows").items()
+    ]
+    notes += [
+        f"{model}: {part_of(of, 'counts', 'windowed_rows')} responses followed only the end of "
+        "their sources, which are longer than the model"
+        for model, of in results.items()
+        if part_of(of, "counts", "windowed_rows")
+    ]
+    return Section(
+        "Means over the responses",
+        text=(
+            "How much easier a language model finds a response after its sources; no judge is "
+            "asked. It sees support, not truth.",
+        ),
+        table=make_table(["score", Column("what it says", is_text=True), *results], rows),
+        notes=tuple(notes),
+    )
+
+
+def _cell(results: Results, name: str) -> str:
+    scored = part_of(results, "coverage", name, "n_scored")
+    total = part_of(results, "coverage", name, "n_total")
+    return f"{share(results.get(name), results.get(f'{name}_ci95'))} ({scored}/{total})"
+
+
+def _labelled(model: str, labelled: Results) -> Section:
+    rows = []
+    for record in part_of(labelled, "scores"):
+        against = record.get("versus_length")
+        rows.append(
+            (
+                f"{record['name']} ({record['direction']})"
+                if "direction" in record
+                else record["name"],
+                share(record["auc"], record["auc_ci95"]),
+                MISSING if against is None else difference(against["value"], against["ci95"]),
+            )
+        )
+    notes = [f"left out: {why}: {rows}" for why, rows in part_of(labelled, "excluded").items()]
+    return Section(
+        f"What people found, by {model}",
+        text=(
+            f"{labelled['n']} responses have a label, {labelled['grounded']} are grounded. AUC: "
+            "how often a grounded one scores above another; 0.5 is chance.",
+        ),
+        table=make_table(["score", f"AUC {UP}", "over length"], rows),
+        notes=tuple(notes),
+    )
+
+
+def _kinds(model: str, kinds: Results) -> Iterator[Section]:
+    means = part_of(kinds, "means")
+    yield Section(
+        f"Kinds of responses, by {model}",
+        table=make_table(
+            ["kind", "supported", "n", f"source_support {UP}", f"token_support {UP}"],
+            [
+                (
+                    kind["kind"],
+                    {True: "yes", False: "no"}.get(kind["grounded"], MISSING),
+                    str(kind["n"]),
+                    amount(kind["source_support"]),
+                    amount(kind["token_support"]),
+                )
+                for kind in means
+            ],
+        ),
+    )
+    yield Section(
+        f"Is the supported one higher? By {model}",
+        text=("Of responses to the same sources; 0.5 is chance.",),
+        table=make_table(
+            [
+                *("supported", Column("against", is_text=True), "n"),
+                *(f"source_support {UP}", f"token_support {UP}"),
+            ],
+            [
+                (
+                    pair["grounded"],
+                    pair["not_grounded"],
+                    str(sum(pair["token_support"][k] for k in ("wins", "ties", "losses"))),
+                    *(
+                        share(pair[name]["rate"], pair[name]["rate_ci95"])
+                        for name in ("source_support", "token_support")
+                    ),
+                )
+                for pair in part_of(kinds, "pairs")
+            ],
+        ),
+        notes=("[low, high] is Wilson's 95 % interval.",),
+    )
+
+
+def _weakest_sentences(results: Results) -> list[tuple[float, str, str]]:
+    """Return the sentences of lowest token support: score, row, text."""
+    scored = (
+        (sentence["token_support"], str(detail["id"]), sentence["text"])
+        for detail in results.get("details") or ()
+        for sentence in detail.get("sentences", ())
+        if sentence["token_support"] is not None
+    )
+    return heapq.nsmallest(_MOST_SENTENCES, scored)
+
+
+def _sentences(model: str, weakest: Sequence[tuple[float, str, str]]) -> Section:
+    columns: list[str | Column] = [Column("row", is_text=True), "token_support", Column("sentence", is_text=True)]
+    return Section(
+        f"Sentences with the least support, by {model}",
+        table=make_table(columns, [(row, f"{score:.3f}", text) for score, row, text in weakest]),
+        notes=("All stand in the details of the results file.",),
+        is_detail=True,
+    )

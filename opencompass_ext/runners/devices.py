@@ -149,6 +149,30 @@ def allocation_environment(
     return changes | (_threads(int(cpus), environment) if cpus else {})
 
 
+def actor_environment(
+    num_gpus: int, num_cpus: int, environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the changes to the environment of a worker that Ray has started.
+
+    As for Slurm: GPUs are those that Ray has chosen, a worker without GPUs sees none, and it gets a
+    thread for each of its CPUs. Ray itself would allow one thread alone.
+
+    Args:
+        num_gpus: GPUs that were asked for.
+        num_cpus: CPUs that were asked for.
+        environment: That of the runner: how the user wants threads to be.
+
+    Example:
+        >>> actor_environment(0, 2, {"GOMP_SPINCOUNT": "7"}).keys()
+        dict_keys(['CUDA_VISIBLE_DEVICES', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'GOMP_SPINCOUNT'])
+        >>> actor_environment(1, 2, {"OMP_NUM_THREADS": "4", "GOMP_SPINCOUNT": "7"})
+        {'OMP_NUM_THREADS': '4', 'GOMP_SPINCOUNT': '7'}
+    """
+    changes = {} if num_gpus else {VISIBLE: ""}
+    changes |= _waiting(environment) | _threads(num_cpus, environment)
+    return changes | {k: environment[k] for k in (*THREADS, *WAITING) if k in environment}
+
+
 def _waiting(environment: Mapping[str, str]) -> dict[str, str]:
     return {} if any(name in environment for name in WAITING) else {WAITING[0]: SPINS}
 

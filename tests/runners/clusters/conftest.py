@@ -37,3 +37,31 @@ def slurm(slurm_conf, monkeypatch):
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     return call
+
+
+@pytest.fixture(scope="module")
+def ray_cluster():
+    """A Ray of two nodes on this machine, each with one CPU and one GPU by name."""
+    pytest.importorskip("ray", reason='needs Ray: pip install "opencompass_ext[ray]"')
+    from ray.cluster_utils import Cluster
+
+    resources = {"num_cpus": 1, "num_gpus": 1, "object_store_memory": 100 * 2**20}
+    quick = {
+        "health_check_initial_delay_ms": 500,
+        "health_check_period_ms": 500,
+        "health_check_timeout_ms": 500,
+        "health_check_failure_threshold": 2,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={**resources, "include_dashboard": False, "_system_config": quick},
+        )
+        try:
+            cluster.add_node(**resources)
+            cluster.wait_for_nodes()
+            yield cluster
+        finally:
+            cluster.shutdown()

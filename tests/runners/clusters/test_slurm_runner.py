@@ -236,8 +236,8 @@ def test_partition_and_qos_reach_slurm(launch, slurm, tmp_path):
     assert seen == ["main my_model 7:00"]
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_leaves_no_job(launch, tmp_path, times):
+@pytest.mark.parametrize(("times", "deed"), [(1, "wait"), (2, "sleep")])
+def test_ctrl_c_leaves_no_job(launch, tmp_path, times, deed):
     def meanwhile():
         wait_for(lambda: (tmp_path / "notes" / "m-a.0").exists())
         for _ in range(times):
@@ -246,7 +246,7 @@ def test_ctrl_c_leaves_no_job(launch, tmp_path, times):
 
     outcomes, notes = launch(
         {"m": {"run_cfg": {"num_gpus": 2}}},
-        datasets(*"abcd", do="wait"),
+        datasets(*"abcd", do=deed),
         meanwhile=meanwhile,
         max_num_workers=4,
     )

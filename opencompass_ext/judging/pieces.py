@@ -33,11 +33,11 @@ def split_text(text: str, max_tokens: int, count_tokens: CountTokens) -> list[st
     begin, taken = bounds[0][0], 0
     last = begin
     for start, end in bounds:
-        tokens = count_tokens(text[start:end])
-        if taken and taken + tokens > max_tokens:
+        # With the blanks before it, so that the counts add up to no less than the whole has.
+        taken += count_tokens(text[last:end])
+        if last > begin and taken > max_tokens:
             pieces.append(text[begin:last])
-            begin, taken = start, 0
-        taken += tokens
+            begin, taken = start, count_tokens(text[start:end])
         last = end
     pieces.append(text[begin:last])
     return pieces

@@ -157,7 +157,9 @@ def find_object(text: str, form: type[Form]) -> Form:
         except ReplyError as error:
             # The last object is the one most likely meant.
             problem = problem or error
-    raise problem or ReplyError(_why_no_object(text))
+    if problem is None or _is_cut(text):
+        raise ReplyError(_why_no_object(text))
+    raise problem
 
 
 def _objects_after_thinking(text: str) -> Iterator[Any]:
@@ -187,7 +189,9 @@ def _objects(text: str) -> Iterator[tuple[int, int, Any]]:
             return
         try:
             content, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
+        except RecursionError:
+            return
+        except ValueError:
             end = position + 1
         else:
             yield position, end, content
@@ -229,6 +233,20 @@ def _explain(error: ValidationError) -> list[str]:
         place = ".".join(map(str, item["loc"])) or "the reply"
         problems.append(f"{place}: {item['msg'][:1].lower()}{item['msg'][1:]}")
     return problems
+
+
+def _is_cut(text: str) -> bool:
+    """Return whether the first object is still open where the text ends."""
+    start = text.find("{")
+    if start < 0:
+        return False
+    try:
+        _decoder().raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+    except (ValueError, RecursionError):
+        pass
+    return False
 
 
 def _why_no_object(text: str) -> str:

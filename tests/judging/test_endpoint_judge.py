@@ -6,7 +6,9 @@ import logging
 import math
 import threading
 import time
+from types import SimpleNamespace
 
+import anyio
 import pytest
 from chat_server import (
     cuts_body,
@@ -22,7 +24,7 @@ from chat_server import (
 
 from opencompass_ext.endpoints import posting
 from opencompass_ext.errors import ConfigError, ModelError
-from opencompass_ext.judging import Decompose, EndpointJudge, Match, Source
+from opencompass_ext.judging import Decompose, EndpointJudge, Match, Source, limits
 
 KEY = "sk-Very-Secret-0123456789"
 TRUE = "The tower stands in Paris."
@@ -175,9 +177,32 @@ def calls_of(questions):
         )
 
 
-def test_requests_keep_below_the_rate_asked_for(judge, server):
-    list(judge(requests_per_minute=1200).ask(calls_of(open_questions(5))))
-    assert server.times[-1] - server.times[0] >= 4 * 60 / 1200 - 0.01
+def test_requests_keep_below_the_rate_asked_for(monkeypatch):
+    clock, slept = [100.0], []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    fake = SimpleNamespace(current_time=lambda: clock[0], sleep=sleep)
+    monkeypatch.setattr(limits, "anyio", fake)
+    limit = limits.RateLimit(per_minute=60)
+
+    async def three():
+        for _ in range(3):
+            await limit.wait()
+        clock[0] += 10
+        await limit.wait()
+
+    anyio.run(three)
+    assert slept == [0.0, 1.0, 2.0, 0.0]
+
+
+def test_every_attempt_counts_for_the_rate(judge, server, monkeypatch):
+    waits = []
+    monkeypatch.setattr(limits.RateLimit, "wait", lambda self: waits.append(1) or anyio.sleep(0))
+    server.script = [fails(500)] * 2
+    list(judge(requests_per_minute=9).ask(calls_of(open_questions(3))))
+    assert len(waits) == len(server.bodies) == 5
 
 
 @pytest.mark.parametrize("stuck", [hangs, trickles])

@@ -5,6 +5,7 @@ from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.evaluators.geval import GEvalEvaluator
 from opencompass_ext.evaluators.gptscore import GPTScoreEvaluator
 from opencompass_ext.evaluators.pplqa import PPLqaEvaluator
+from opencompass_ext.evaluators.pplqa_sanity import PPLqaSanityEvaluator
 from opencompass_ext.evaluators.source_support import SourceSupportEvaluator
 from opencompass_ext.evaluators.thelma import ThelmaEvaluator, ThelmaPairsEvaluator
 
@@ -14,6 +15,7 @@ __all__ = [
     "GEvalEvaluator",
     "GPTScoreEvaluator",
     "PPLqaEvaluator",
+    "PPLqaSanityEvaluator",
     "SourceSupportEvaluator",
     "ThelmaEvaluator",
     "ThelmaPairsEvaluator",

@@ -70,21 +70,7 @@ class PPLqaEvaluator(BaseEvaluator):
             DataError: A row of the data set is not what it has to be.
         """
         rows = read_rows(test_set, id, model, answer_chars)
-        pairs = _read_pairs(q, a_given_q, a, reason)
-        scores = [
-            Predictor(name, tuple(map(variant.function, pairs)), variant.higher_is_better)
-            for name, variant in VARIANTS.items()
-        ]
-        more: dict[str, Sequence[Any]] = {
-            "question_tokens": [pair.question.tokens for pair in pairs],
-            "answer_tokens": [pair.answer_after_question.tokens for pair in pairs],
-        }
-        if gptscore is not None:
-            scores.append(gptscore_predictor(gptscore, reason))
-        if geval is not None:
-            ratings = read_ratings(geval, reason)
-            scores.append(geval_predictor(ratings))
-            more["geval_mass"] = [rating.mass for rating in ratings]
+        scores, more = answer_scores(q, a_given_q, a, gptscore, geval, reason)
         results = answer_results(
             rows, scores[0], scores[1:], seed=self.seed, resamples=self.resamples
         )
@@ -94,6 +80,45 @@ class PPLqaEvaluator(BaseEvaluator):
             "report": "pplqa",
             "details": answer_details(rows, scores, **more),
         }
+
+
+def answer_scores(
+    q: Sequence[Any],
+    a_given_q: Sequence[Any],
+    a: Sequence[Any],
+    gptscore: Sequence[Any] | None,
+    geval: Sequence[Any] | None,
+    reason: Sequence[str | None] | None,
+) -> tuple[list[Predictor], dict[str, Sequence[Any]]]:
+    """Return every score that the predictions allow, ``pplqa`` first, and what else they tell.
+
+    Args:
+        q: See ``PPLqaEvaluator.score``, as for the others.
+        a_given_q: As above.
+        a: As above.
+        gptscore: As above.
+        geval: As above.
+        reason: As above.
+
+    Raises:
+        PredictionsError: A column is not what the inferencer writes.
+    """
+    pairs = _read_pairs(q, a_given_q, a, reason)
+    scores = [
+        Predictor(name, tuple(map(variant.function, pairs)), variant.higher_is_better)
+        for name, variant in VARIANTS.items()
+    ]
+    more: dict[str, Sequence[Any]] = {
+        "question_tokens": [pair.question.tokens for pair in pairs],
+        "answer_tokens": [pair.answer_after_question.tokens for pair in pairs],
+    }
+    if gptscore is not None:
+        scores.append(gptscore_predictor(gptscore, reason))
+    if geval is not None:
+        ratings = read_ratings(geval, reason)
+        scores.append(geval_predictor(ratings))
+        more["geval_mass"] = [rating.mass for rating in ratings]
+    return scores, more
 
 
 def _read_pairs(

@@ -54,7 +54,7 @@ def rank_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Section]
     overall, *categories = ranks["groups"]
     rows = [
         [
-            _label(record),
+            score_label(record),
             share(record["tau_b"], record["tau_b_ci95"]),
             p_value(record["tau_b_p"]),
             share(record["mean_tau"], record["mean_tau_ci95"]),
@@ -84,7 +84,7 @@ def groundedness_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[
         versus = record.get("versus_length") or {"value": None, "ci95": None}
         rows.append(
             [
-                _label(record),
+                score_label(record),
                 share(record["auc"], record["auc_ci95"]),
                 difference(versus["value"], versus["ci95"]),
             ]
@@ -105,7 +105,7 @@ def _preference_table(records: Sequence[Mapping[str, Any]]) -> Any:
         versus = record.get("versus_length") or {"value": None, "ci95": None, "p": None}
         rows.append(
             [
-                _label(record),
+                score_label(record),
                 share(record["accuracy"], record["accuracy_ci95"]),
                 difference(versus["value"], versus["ci95"]),
                 p_value(versus["p"]),
@@ -134,7 +134,7 @@ def _by_category(
         for group in groups:
             same = next((r for r in group["predictors"] if r["name"] == record["name"]), None)
             cells.append(share(None if same is None else same[measure]))
-        rows.append([_label(record), *cells])
+        rows.append([score_label(record), *cells])
     headings = [f"{group['category'] or 'all'} ({group['n']})" for group in groups]
     yield Section(
         title[0].upper() + title[1:],
@@ -143,7 +143,8 @@ def _by_category(
     )
 
 
-def _label(record: Mapping[str, Any]) -> str:
+def score_label(record: Mapping[str, Any]) -> str:
+    """Return the name of a score with the arrow that points to its better values."""
     if record["name"] == LENGTH:
         return "longer wins"
     return f"{record['name']} {arrow(record['higher_is_better'])}"

@@ -162,7 +162,11 @@ def _weakest_sentences(results: Results) -> list[tuple[float, str, str]]:
 
 
 def _sentences(model: str, weakest: Sequence[tuple[float, str, str]]) -> Section:
-    columns: list[str | Column] = [Column("row", is_text=True), "token_support", Column("sentence", is_text=True)]
+    columns: list[str | Column] = [
+        Column("row", is_text=True),
+        "token_support",
+        Column("sentence", is_text=True),
+    ]
     return Section(
         f"Sentences with the least support, by {model}",
         table=make_table(columns, [(row, f"{score:.3f}", text) for score, row, text in weakest]),

@@ -1,0 +1,210 @@
+"""The sanity battery: does PPLqa like a correct answer better than answers known to be worse?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from opencompass_ext.errors import ConfigError, DataError, did_you_mean
+from opencompass_ext.evaluators.answers import (
+    AnswerRow,
+    Predictor,
+    answer_details,
+    read_rows,
+)
+from opencompass_ext.evaluators.answers.predictors import (
+    length_predictor,
+    usable,
+    why_incomplete,
+)
+from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.pplqa import answer_scores
+from opencompass_ext.metrics.binary import wilson_interval
+from opencompass_ext.metrics.kinds import best_kinds, is_in_order
+from opencompass_ext.metrics.regression import fit_line
+from opencompass_ext.registry import EVALUATORS
+
+ORDER = ("entailed", "subtly_wrong", "unrelated")
+
+
+@EVALUATORS.register_module()
+class PPLqaSanityEvaluator(BaseEvaluator):
+    """Which kind of answer a model likes best, where each question has answers of known kinds.
+
+    The column ``model`` of the data set holds the kind. Metrics: ``correct_best``, the share of the
+    questions whose correct answer has strictly the best ``pplqa``; ``strict_order``, the share in
+    which correct, subtly wrong and unrelated follow one another strictly; ``length_r_squared``, how
+    much of the variance of ``pplqa`` a line over the length in tokens accounts for. All from 0 to
+    1; the first two are better when higher, and chance is 1/kinds and 1/6. Beside ``pplqa`` every
+    variant and rival is put to the same test on the same questions, per category too.
+
+    Args:
+        order: The kinds that should follow one another, the correct one first.
+    """
+
+    def __init__(self, order: Sequence[str] = ORDER) -> None:
+        if isinstance(order, str) or len(order) < 2 or len(set(order)) < len(order):
+            raise ConfigError(f"order must be a list of at least two kinds, got {order!r}")
+        self.order = tuple(order)
+
+    def score(
+        self,
+        q: Sequence[Any],
+        a_given_q: Sequence[Any],
+        a: Sequence[Any],
+        test_set: Iterable[Mapping[str, Any]],
+        id: Sequence[Any] | None = None,
+        model: Sequence[Any] | None = None,
+        answer_chars: Sequence[Any] | None = None,
+        gptscore: Sequence[Any] | None = None,
+        geval: Sequence[Any] | None = None,
+        reason: Sequence[str | None] | None = None,
+    ) -> dict[str, Any]:
+        """Return how often each kind is liked best; the arguments are those of ``PPLqaEvaluator``.
+
+        Raises:
+            PredictionsError: A column is not what the inferencer writes, or of other rows.
+            DataError: A row of the data set is not what it has to be, or a kind does not occur.
+        """
+        rows = read_rows(test_set, id, model, answer_chars)
+        scores, more = answer_scores(q, a_given_q, a, gptscore, geval, reason)
+        kinds = list(dict.fromkeys(row.system for row in rows))
+        for kind in self.order if rows else ():
+            if kind not in kinds:
+                raise DataError(
+                    f"no row has the model {kind!r}, which the order names: "
+                    f"{did_you_mean(kind, kinds)}"
+                )
+        compared = [scores[0], *usable(scores[1:]), length_predictor(rows)]
+        categories = dict.fromkeys(row.category for row in rows if row.category is not None)
+        groups = [
+            _group(category, rows, kinds, compared, self.order, more["answer_tokens"])
+            for category in [None, *(categories if len(categories) > 1 else ())]
+        ]
+        own = groups[0]["predictors"][0]
+        lost = scores[0].null_reasons()
+        metrics = {
+            "correct_best": own["correct_best"],
+            "strict_order": own["strict_order"],
+            "length_r_squared": (own["lines"]["answer_tokens"] or {}).get("r_squared"),
+        }
+        return {
+            **metrics,
+            "reasons": {
+                name: "constant" if name == "length_r_squared" else "no_complete_question"
+                for name, value in metrics.items()
+                if value is None
+            },
+            "note": (
+                f"correct_best: the {self.order[0]} answer has strictly the best pplqa; "
+                f"strict_order: {' < '.join(self.order)}"
+            ),
+            "counts": {
+                "rows": len(rows),
+                "scored_rows": len(rows) - sum(lost.values()),
+                "null_rows": lost,
+            },
+            "report": "pplqa_sanity",
+            "analysis": {"order": list(self.order), "kinds": kinds, "groups": groups},
+            "details": answer_details(rows, scores, **more),
+        }
+
+
+def _group(
+    category: str | None,
+    rows: Sequence[AnswerRow],
+    kinds: Sequence[str],
+    predictors: Sequence[Predictor],
+    order: Sequence[str],
+    tokens: Sequence[int],
+) -> dict[str, Any]:
+    """Return what the scores make of the questions of a category, or of all."""
+    questions: dict[str, dict[str, int]] = {}
+    for number, row in enumerate(rows):
+        if category in (None, row.category):
+            questions.setdefault(row.question, {})[row.system] = number
+    lost = {
+        question: _why_incomplete(of_kind, kinds, predictors)
+        for question, of_kind in questions.items()
+    }
+    whole = [questions[question] for question, why in lost.items() if why is None]
+    numbers = [number for of_kind in questions.values() for number in of_kind.values()]
+    return {
+        "category": category,
+        "questions": len(whole),
+        "excluded": dict(Counter(why for why in lost.values() if why is not None)),
+        "predictors": [
+            {
+                **_liking(predictor, whole, order),
+                "lines": {
+                    "answer_tokens": _line(predictor, numbers, tokens),
+                    "answer_chars": _line(predictor, numbers, [row.chars for row in rows]),
+                },
+            }
+            for predictor in predictors
+        ],
+    }
+
+
+def _why_incomplete(
+    of_kind: Mapping[str, int], kinds: Sequence[str], predictors: Sequence[Predictor]
+) -> str | None:
+    for kind in kinds:
+        if kind not in of_kind:
+            return f"no {kind} answer"
+        if (why := why_incomplete(of_kind[kind], predictors)) is not None:
+            return f"{kind}, {why}"
+    return None
+
+
+def _liking(
+    predictor: Predictor, questions: Sequence[Mapping[str, int]], order: Sequence[str]
+) -> dict[str, Any]:
+    goodness = [
+        {kind: predictor.goodness(number) for kind, number in of_kind.items()}
+        for of_kind in questions
+    ]
+    total, correct = len(questions), order[0]
+    best = best_kinds(goodness, higher_is_better=True)
+    strictly = sum(
+        all(good[correct] > value for kind, value in good.items() if kind != correct)
+        for good in goodness
+    )
+    ordered = sum(is_in_order(good, order, higher_is_better=True) for good in goodness)
+    beaten = {
+        kind: sum(good[correct] > good[kind] for good in goodness)
+        for kind in best
+        if kind != correct
+    }
+    return {
+        "name": predictor.name,
+        "higher_is_better": predictor.higher_is_better,
+        "best": {kind: count / total for kind, count in best.items()},
+        **_share("correct_best", strictly, total),
+        **_share("strict_order", ordered, total),
+        "correct_beats": {
+            kind: {"share": count / total, "ci95": wilson_interval(count, total)}
+            for kind, count in beaten.items()
+        },
+    }
+
+
+def _share(name: str, count: int, total: int) -> dict[str, Any]:
+    return {
+        name: count / total if total else None,
+        f"{name}_ci95": wilson_interval(count, total),
+    }
+
+
+def _line(
+    predictor: Predictor, numbers: Sequence[int], lengths: Sequence[int]
+) -> dict[str, Any] | None:
+    """Return the line of a score over length, or None when either is constant."""
+    scored = [
+        (float(lengths[number]), value)
+        for number in numbers
+        if (value := predictor.scores[number].value) is not None
+    ]
+    line = fit_line([length for length, _ in scored], [value for _, value in scored])
+    return None if line is None else line._asdict()

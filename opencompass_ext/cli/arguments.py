@@ -7,6 +7,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from opencompass_ext.cli.cluster import add_cluster_flags, check_cluster_flags
 from opencompass_ext.errors import ConfigError, did_you_mean
 
 _DESCRIPTION = """\
@@ -55,6 +56,7 @@ def parse_run_arguments(argv: Sequence[str]) -> argparse.Namespace:
         raise ConfigError(
             f"-r took {args.reuse!r} for the time stamp of a run: write the config before -r"
         )
+    check_cluster_flags(args)
     return args
 
 
@@ -70,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_what(parser.add_argument_group("what to run, without a config file"))
     _add_model(parser.add_argument_group("a quick model"))
     _add_how(parser.add_argument_group("how to run"))
+    add_cluster_flags(parser.add_argument_group("where to run, if not on this machine alone"))
     return parser
 
 
@@ -165,6 +168,12 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--max-workers-per-gpu", type=_positive, metavar="N", help="workers that share a GPU"
+    )
+    group.add_argument(
+        "--retry",
+        type=_count,
+        metavar="N",
+        help="how often a task is tried again after its worker died",
     )
     group.add_argument("--dry-run", action="store_true", help="print the plan and write nothing")
     group.add_argument(

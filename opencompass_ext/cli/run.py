@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opencompass_ext.cli.arguments import parse_run_arguments
+from opencompass_ext.cli.cluster import with_cluster_flags
 from opencompass_ext.cli.quick import quick_dataset, quick_model
 from opencompass_ext.errors import ConfigError
 
@@ -150,7 +151,7 @@ def apply_flags(config: Mapping[str, Any], args: argparse.Namespace) -> dict[str
     changed = dict(config)
     changed["work_dir"] = args.work_dir or config.get("work_dir") or "outputs/default"
     for stage in ("infer", "eval"):
-        runner = dict(config[stage]["runner"])
+        runner = with_cluster_flags(config[stage]["runner"], args)
         for key in ("max_num_workers", "max_workers_per_gpu"):
             if getattr(args, key) is not None:
                 runner[key] = getattr(args, key)

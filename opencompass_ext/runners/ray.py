@@ -59,6 +59,7 @@ class RayRunner(BaseRunner):
             GPUs, and one for a model on GPUs.
         retry: See ``BaseRunner``; a node that is lost costs its workers a try.
         debug: See ``BaseRunner``.
+        timeout: See ``BaseRunner``.
     """
 
     def __init__(
@@ -70,8 +71,9 @@ class RayRunner(BaseRunner):
         num_cpus: int | None = None,
         retry: int = 2,
         debug: bool = False,
+        timeout: float | None = None,
     ) -> None:
-        super().__init__(task, max_num_workers, retry, debug)
+        super().__init__(task, max_num_workers, retry, debug, timeout)
         if "://" in address:
             raise ConfigError(
                 f"RayRunner: address {address!r} is one of Ray Client, which cannot be used here: "
@@ -104,6 +106,12 @@ class RayRunner(BaseRunner):
                 "'ray status'"
             )
 
+    def worker_command(self, task: TaskSpec) -> str:
+        """Return what Ray is asked for."""
+        num_gpus = task_class(task.type).num_gpus(task)
+        num_cpus = self.num_cpus or (1 if num_gpus else "all of a node")
+        return f"an actor of Ray at {self.address}, CPUs: {num_cpus}, GPUs: {num_gpus}"
+
     def launch(
         self, pairs: Sequence[TaskSpec], progress: Progress, fail_fast: bool
     ) -> list[TaskOutcome]:
@@ -122,6 +130,7 @@ class RayRunner(BaseRunner):
                 max_num_workers=self.max_num_workers,
                 retry=self.retry,
                 fail_fast=fail_fast,
+                timeout=self.timeout,
             ).run()
 
     @contextmanager

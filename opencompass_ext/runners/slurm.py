@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ class SlurmRunner(BaseRunner):
         qos: Quality of service; None leaves it to Slurm.
         extra_command: Further options of ``sbatch``, such as ``["--time=2:00:00", "--mem=32G"]``.
         debug: See ``BaseRunner``.
+        timeout: See ``BaseRunner``; counted from when a worker takes the task, not in the queue.
     """
 
     def __init__(
@@ -50,8 +52,9 @@ class SlurmRunner(BaseRunner):
         qos: str | None = None,
         extra_command: Sequence[str] = (),
         debug: bool = False,
+        timeout: float | None = None,
     ) -> None:
-        super().__init__(task, max_num_workers, retry, debug)
+        super().__init__(task, max_num_workers, retry, debug, timeout)
         given = {"partition": partition, "quotatype": quotatype, "qos": qos}
         self.options = [f"--{name}={value}" for name, value in given.items() if value is not None]
         for option in extra_command:
@@ -69,13 +72,19 @@ class SlurmRunner(BaseRunner):
         needs = {task_class(task.type).num_gpus(task): task.name for task in tasks}
         for num_gpus, name in needs.items():
             try:
-                slurm_commands.check_request([*self.options, *request_options(name, num_gpus)])
+                slurm_commands.check_request([*self.options, *request_options("check", num_gpus)])
             except SlurmError as error:
                 raise ConfigError(
                     f"Slurm would not take a job for {name}, {num_gpus} GPUs: {error}. Look at "
                     "sinfo, at -p, -q and --qos (partition, quotatype and qos of the runner), and "
                     "at run_cfg.num_gpus of the model"
                 ) from error
+
+    def worker_command(self, task: TaskSpec) -> str:
+        """Return the command that queues a worker, its script left out."""
+        num_gpus = task_class(task.type).num_gpus(task)
+        request = request_options(str(task.model["abbr"]), num_gpus)
+        return shlex.join(["sbatch", *self.options, *request, "--array=..."])
 
     def launch(
         self, pairs: Sequence[TaskSpec], progress: Progress, fail_fast: bool
@@ -89,4 +98,5 @@ class SlurmRunner(BaseRunner):
                 max_num_workers=self.max_num_workers,
                 retry=self.retry,
                 fail_fast=fail_fast,
+                timeout=self.timeout,
             ).run()

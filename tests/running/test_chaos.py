@@ -43,6 +43,8 @@ def test_twenty_kills_cost_no_row_and_double_none(shop):
     while kills < KILLS:
         reuse = {"reuse": "latest"} if shop.out.is_dir() and list(shop.out.glob("2*")) else {}
         run = shop.start(config(chance.choice([1, 2, 3, 5])), mode="infer", **reuse)
+        if not reuse or chance.random() < 0.8:
+            shop.wait_until(lambda run=run: run.poll() is not None or children_of(run.pid))
         while kills < KILLS and run.poll() is None:
             time.sleep(chance.uniform(0.0, 0.7))
             if chance.random() < 0.4:

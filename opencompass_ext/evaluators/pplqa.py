@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.evaluators.answers import (
@@ -13,6 +13,7 @@ from opencompass_ext.evaluators.answers import (
     read_rows,
 )
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.cosines import nearest_cosines
 from opencompass_ext.evaluators.geval import geval_predictor, read_ratings
 from opencompass_ext.evaluators.gptscore import gptscore_predictor
 from opencompass_ext.metrics.pplqa import VARIANTS, Pair
@@ -30,11 +31,20 @@ class PPLqaEvaluator(BaseEvaluator):
     plain words whether ``pplqa`` beats that.
 
     Args:
+        embedding_model: Config of a model whose cosine of answer and sources is to stand beside the
+            scores of answers labelled ``grounded`` or not: ``path`` and the other arguments of
+            ``SentenceEmbedder``. With several sources the nearest one counts.
         seed: Seed of all intervals.
         resamples: Resamples of each interval.
     """
 
-    def __init__(self, seed: int = 0, resamples: int = 1000) -> None:
+    def __init__(
+        self,
+        embedding_model: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        resamples: int = 1000,
+    ) -> None:
+        self.embedding_model = embedding_model
         self.seed = seed
         self.resamples = resamples
 
@@ -43,7 +53,7 @@ class PPLqaEvaluator(BaseEvaluator):
         q: Sequence[Any],
         a_given_q: Sequence[Any],
         a: Sequence[Any],
-        test_set: Iterable[Mapping[str, Any]],
+        test_set: Sequence[Mapping[str, Any]],
         id: Sequence[Any] | None = None,
         model: Sequence[Any] | None = None,
         answer_chars: Sequence[Any] | None = None,
@@ -68,11 +78,17 @@ class PPLqaEvaluator(BaseEvaluator):
         Raises:
             PredictionsError: A column is not what the inferencer writes, or of other rows.
             DataError: A row of the data set is not what it has to be.
+            ConfigError: ``embedding_model`` is not what it has to be.
         """
         rows = read_rows(test_set, id, model, answer_chars)
         scores, more = answer_scores(q, a_given_q, a, gptscore, geval, reason)
         results = answer_results(
-            rows, scores[0], scores[1:], seed=self.seed, resamples=self.resamples
+            rows,
+            scores[0],
+            scores[1:],
+            of_sources=self._cosine(test_set),
+            seed=self.seed,
+            resamples=self.resamples,
         )
         return {
             **results,
@@ -80,6 +96,18 @@ class PPLqaEvaluator(BaseEvaluator):
             "report": "pplqa",
             "details": answer_details(rows, scores, **more),
         }
+
+    def _cosine(self, test_set: Sequence[Mapping[str, Any]]) -> list[Predictor]:
+        """Return the cosine of each labelled answer and its sources, if it is asked for."""
+        if self.embedding_model is None:
+            return []
+        labelled = [row if row.get("grounded") is not None else {} for row in test_set]
+        scores = nearest_cosines(
+            [row.get("answer") or "" for row in labelled],
+            [row.get("sources") or () for row in labelled],
+            self.embedding_model,
+        )
+        return [Predictor("cosine", tuple(scores), higher_is_better=True)]
 
 
 def answer_scores(

@@ -28,6 +28,7 @@ def answer_results(
     primary: Predictor,
     rivals: Sequence[Predictor],
     *,
+    of_sources: Sequence[Predictor] = (),
     seed: int,
     resamples: int,
 ) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def answer_results(
         rows: The answers.
         primary: The score.
         rivals: Other scores of the same answers. Those without any value are left out and named.
+        of_sources: Scores that stand beside the others on answers labelled grounded or not only.
         seed: Seed of all intervals; questions are resampled.
         resamples: Resamples of each interval.
     """
@@ -58,7 +60,7 @@ def answer_results(
     of_ranks = ranks_agreement(rows, compared, **options)
     if of_ranks is not None:
         _put(results, of_ranks["groups"][0], primary, ("tau_b", "mean_tau"))
-    grounded = groundedness(rows, compared, **options)
+    grounded = groundedness(rows, [*compared, *usable(of_sources)], **options)
     if grounded is not None:
         _put(results, grounded, primary, ("auc",))
     systems = systems_table(rows, primary, [*usable(rivals), length], **options)

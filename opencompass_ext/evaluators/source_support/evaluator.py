@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.datasets.rag_rows import response_key, sources_of
-from opencompass_ext.errors import ConfigError, DataError, PredictionsError
+from opencompass_ext.errors import DataError, PredictionsError
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.cosines import nearest_cosines
 from opencompass_ext.evaluators.source_support.kinds import kind_results
 from opencompass_ext.evaluators.source_support.labelled import labelled_results, read_labels
 from opencompass_ext.evaluators.source_support.rows import SupportedResponse, read_response
@@ -205,28 +206,11 @@ class SourceSupportEvaluator(BaseEvaluator):
     def _cosines(
         self, rows: Sequence[SupportedResponse], data: Sequence[Mapping[str, Any]]
     ) -> list[Score]:
-        from opencompass_ext.models.embedding import SentenceEmbedder
-
-        try:
-            embedder = SentenceEmbedder(**(self.embedding_model or {}))
-        except TypeError as error:
-            raise ConfigError(f"embedding_model: {error}") from error
-        texts = [
-            [s["text"] for s in sources_of(row) or () if s["text"].strip()] if response.text else []
-            for row, response in zip(data, rows, strict=True)
-        ]
-        pairs = [
-            (response.text, text)
-            for response, of_row in zip(rows, texts, strict=True)
-            for text in of_row
-        ]
-        cosines = iter(embedder.cosines(pairs))
-        return [
-            Score(max(next(cosines) for _ in of_row))
-            if of_row
-            else Score(None, "nothing_to_compare")
-            for of_row in texts
-        ]
+        return nearest_cosines(
+            [row.text or "" for row in rows],
+            [[source["text"] for source in sources_of(row) or ()] for row in data],
+            self.embedding_model or {},
+        )
 
 
 def _check_ids(rows: Sequence[SupportedResponse], data: Sequence[Mapping[str, Any]]) -> None:

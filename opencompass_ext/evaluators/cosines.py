@@ -1,0 +1,43 @@
+"""Cosine of a text and its sources by an embedding model: the baseline of groundedness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opencompass_ext.errors import ConfigError
+from opencompass_ext.metrics.parts import Score
+
+
+def nearest_cosines(
+    texts: Sequence[str], sources: Sequence[Sequence[str]], embedding_model: Mapping[str, Any]
+) -> list[Score]:
+    """Return the cosine of each text and the nearest of its sources.
+
+    Args:
+        texts: The texts.
+        sources: The sources of each text; blank ones are left out.
+        embedding_model: ``path`` and the other arguments of ``SentenceEmbedder``.
+
+    Returns:
+        -1 to 1, higher is nearer; without a value where the text or all its sources are blank.
+
+    Raises:
+        ConfigError: ``embedding_model`` is not what it has to be.
+    """
+    # Here, as modules with registered classes load no model before they need one.
+    from opencompass_ext.models.embedding import SentenceEmbedder
+
+    try:
+        embedder = SentenceEmbedder(**embedding_model)
+    except TypeError as error:
+        raise ConfigError(f"embedding_model: {error}") from error
+    compared = [
+        [(text, source) for source in of_text if source.strip()] if text.strip() else []
+        for text, of_text in zip(texts, sources, strict=True)
+    ]
+    cosines = iter(embedder.cosines([pair for pairs in compared for pair in pairs]))
+    return [
+        Score(max(next(cosines) for _ in pairs)) if pairs else Score(None, "nothing_to_compare")
+        for pairs in compared
+    ]

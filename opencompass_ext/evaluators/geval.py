@@ -70,6 +70,7 @@ class GEvalEvaluator(BaseEvaluator):
         results = answer_results(rows, predictor, [], seed=self.seed, resamples=self.resamples)
         if results["geval"] is None:
             results["reasons"]["geval_mass"] = results["reasons"]["geval"]
+        results["analysis"]["statement"] += mass_statement(ratings)
         return {
             "geval": results.pop("geval"),
             "geval_mass": mean_mass(ratings),
@@ -122,6 +123,17 @@ def mean_mass(ratings: Sequence[Rating]) -> float | None:
     """Return the mean probability that the ratings have together; None without a rating."""
     masses = [rating.mass for rating in ratings if rating.mass is not None]
     return statistics.fmean(masses) if masses else None
+
+
+def mass_statement(ratings: Sequence[Rating]) -> list[str]:
+    """Return how much of its probability the model gave to the ratings, in a sentence."""
+    mass = mean_mass(ratings)
+    if mass is None:
+        return []
+    return [
+        f"G-EVAL: all ratings together have a mean probability of {mass:.3g}; the nearer to 0, the "
+        "less the expected rating means."
+    ]
 
 
 def _rating(text: str, row: int) -> float:

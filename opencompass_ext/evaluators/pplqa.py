@@ -14,10 +14,16 @@ from opencompass_ext.evaluators.answers import (
 )
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.evaluators.cosines import nearest_cosines
-from opencompass_ext.evaluators.geval import geval_predictor, read_ratings
+from opencompass_ext.evaluators.geval import geval_predictor, mass_statement, read_ratings
 from opencompass_ext.evaluators.gptscore import gptscore_predictor
 from opencompass_ext.metrics.pplqa import VARIANTS, Pair
 from opencompass_ext.registry import EVALUATORS
+
+NOTE = (
+    "pplqa is |PPL(question and answer) - PPL(answer)|, mean over all answers; accuracy, mcc and "
+    "f1 are its agreement with people's votes; longer_wins is the accuracy of preferring the "
+    "longer answer"
+)
 
 
 @EVALUATORS.register_module()
@@ -90,9 +96,11 @@ class PPLqaEvaluator(BaseEvaluator):
             seed=self.seed,
             resamples=self.resamples,
         )
+        if geval is not None:
+            results["analysis"]["statement"] += mass_statement(read_ratings(geval, reason))
         return {
             **results,
-            "note": "pplqa is |PPL(question and answer) - PPL(answer)|, mean over all answers",
+            "note": NOTE,
             "report": "pplqa",
             "details": answer_details(rows, scores, **more),
         }

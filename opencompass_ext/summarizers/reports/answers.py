@@ -10,7 +10,7 @@ from opencompass_ext.summarizers.reports.answers_agreement import (
     preference_sections,
     rank_sections,
 )
-from opencompass_ext.summarizers.reports.answers_models import models_section
+from opencompass_ext.summarizers.reports.answers_models import models_sections
 from opencompass_ext.summarizers.reports.answers_systems import systems_sections
 from opencompass_ext.summarizers.reports.figures import p_value, share
 from opencompass_ext.summarizers.reports.report import Report, Section, make_table, part_of
@@ -30,9 +30,9 @@ def answers_report(dataset: str, results: Mapping[str, Mapping[str, Any]]) -> Re
     """
     analyses = {model: part_of(of_model, "analysis") for model, of_model in results.items()}
     primary = part_of(next(iter(analyses.values())), "primary")
-    sections = []
+    sections: list[Section] = []
     if len(analyses) > 1:
-        sections.append(models_section(analyses))
+        sections += models_sections(analyses)
     for model, analysis in analyses.items():
         suffix = f" · {model}" if len(analyses) > 1 else ""
         sections += _of_model(analysis, results[model], suffix)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opencompass_ext.summarizers.reports.figures import p_value, rank, share
+from opencompass_ext.summarizers.reports.figures import difference, p_value, rank, share
 from opencompass_ext.summarizers.reports.report import Section, make_table, part_of
 
 
-def models_section(analyses: Mapping[str, Mapping[str, Any]]) -> Section:
-    """Return each model's ranking of the systems, the mean rank, and how far models agree.
+def models_sections(analyses: Mapping[str, Mapping[str, Any]]) -> Iterator[Section]:
+    """Yield each model's ranking of the systems and how far models agree, also with people.
 
     Args:
         analyses: Abbr of the model -> what ``answer_results`` gives under ``analysis``.
@@ -37,11 +37,38 @@ def models_section(analyses: Mapping[str, Mapping[str, Any]]) -> Section:
     ]
     notes = ["Mean rank: of the systems that every model ranks."]
     notes += _agreements(places, list(means))
-    return Section(
+    yield Section(
         "Systems by each model",
         table=make_table(["system", *(f"rank: {model}" for model in places), "mean rank"], rows),
         notes=tuple(notes),
     )
+    yield from _agreement_with_people(analyses)
+
+
+def _agreement_with_people(analyses: Mapping[str, Mapping[str, Any]]) -> Iterator[Section]:
+    rows = []
+    for model, analysis in analyses.items():
+        preferences = part_of(analysis, "preferences")
+        if preferences is None:
+            continue
+        overall = preferences["votes"]["groups"][0]
+        own = overall["predictors"][0]
+        versus = own["versus_length"]
+        rows.append(
+            [
+                model,
+                share(own["accuracy"], own["accuracy_ci95"]),
+                difference(versus["value"], versus["ci95"]),
+                p_value(versus["p"]),
+                share(own["mcc"], own["mcc_ci95"]),
+                str(overall["n"]),
+            ]
+        )
+    if rows:
+        headings = ["model", "accuracy ↑", "less that of length", "p", "MCC ↑", "votes"]
+        yield Section(
+            "Agreement with people's preferences by each model", table=make_table(headings, rows)
+        )
 
 
 def _agreements(places: Mapping[str, Mapping[str, float]], systems: Sequence[str]) -> list[str]:

@@ -41,6 +41,7 @@ def test_geval_worked_by_hand(evaluate, make):
     assert results["details"][1]["geval"] == pytest.approx((0.05 + 0.0125 * 14) / 0.1)
     assert results["geval_mass"] == pytest.approx((1.0 + 0.1) / 2)
     assert list(results)[:2] == ["geval", "geval_mass"]
+    assert "mean probability of 0.55" in results["analysis"]["statement"][-1]
 
 
 def test_a_row_without_ratings_is_null_with_its_reason(evaluate, make):

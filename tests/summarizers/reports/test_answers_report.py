@@ -133,6 +133,9 @@ def test_several_models_are_compared(report_of):
     assert column(found.table, "mean rank") == ["1.5", "1.5", "3"]
     assert "m1 and m2: tau-b 0.333, p 1.000, over 3 systems." in found.notes
     assert any(s.title == "Systems · m2" for s in report.sections)
+    people = section(report, "Agreement with people's preferences by each model")
+    assert column(people.table, "model") == ["m1", "m2"]
+    assert [cell[:5] for cell in column(people.table, "accuracy ↑")] == ["1.000", "0.500"]
 
 
 def test_what_is_left_out_is_listed(report_of):

@@ -36,9 +36,10 @@ class PPLqaDataset(BaseDataset):
     ``id`` and ``question`` must be there, and ``answers`` unless they come from ``answers_from``.
     ``winner`` is ``"a"``, ``"b"`` or ``"tie"``. In place of ``preferences`` a line may have
     ``"human_preference": [{"better": "x", "worse": "y"}, ...]``, and in place of ``answers`` a
-    single ``answer`` (or ``response``) with its ``model``. ``query`` is read as ``question``, and
-    ``sources`` are what ``RAGDataset`` takes. An answer may say whether the sources support it:
-    ``"grounded": 1`` or ``0``.
+    single ``answer`` with its ``model``. An answer may say whether the sources support it:
+    ``"grounded": 1`` or ``0``. Rows for ``RAGDataset`` are read as well: ``sources`` are what they
+    are there, ``query`` is the question, ``response`` the answer, ``system`` its model, and
+    ``label`` says whether it is grounded.
 
     Test rows: ``{id, question, model, answer, category, preferences: [{a, b, winner, judge}],
     rank}``, and ``sources`` and ``grounded`` where the file has them. All rows of a question hold

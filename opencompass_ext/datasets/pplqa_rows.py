@@ -98,7 +98,10 @@ def _read_answers(row: Mapping[str, Any], is_needed: bool) -> dict[str, Answer]:
     if single is not None and "answers" in row:
         raise DataError(f"the row has both 'answers' and {single!r}: give one of them")
     if single is not None:
-        return {_read_system(row.get("model", UNNAMED_SYSTEM)): _read_answer(row, single)}
+        # Rows of retrieval data name the system and the label otherwise.
+        system = _first_of(row, "model", "system", default=UNNAMED_SYSTEM)
+        grounded = _first_of(row, "grounded", "label", default=None)
+        return {_read_system(system): _read_answer({**row, "grounded": grounded}, single)}
     value = row.get("answers")
     if not value and not is_needed:
         return {}
@@ -119,6 +122,10 @@ def _read_answers(row: Mapping[str, Any], is_needed: bool) -> dict[str, Answer]:
         except DataError as error:
             raise DataError(f"answers, item {number}: {error}") from None
     return answers
+
+
+def _first_of(row: Mapping[str, Any], *names: str, default: str | None) -> Any:
+    return next((row[name] for name in names if name in row), default)
 
 
 def _read_system(value: Any) -> str:

@@ -81,8 +81,13 @@ def _latest(path: Path) -> Path:
     """Return the path with the name of the latest run in place of ``latest``."""
     for folder in path.parents:
         if folder.name == "latest" and not folder.exists():
-            run = RunFolder.reopen(folder.parent, "latest").root
-            return run / path.relative_to(folder)
+            runs = RunFolder.existing(folder.parent)
+            if not runs:
+                raise DataError(
+                    f"answers_from: there is no run under {folder.parent} yet, so none is the "
+                    f"latest: generate the answers first, or name a file in place of {path}"
+                )
+            return folder.parent / runs[-1] / path.relative_to(folder)
     return path
 
 

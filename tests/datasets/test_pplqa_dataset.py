@@ -83,6 +83,12 @@ def test_a_line_may_hold_one_answer_and_its_sources(load):
     assert data.test[1]["sources"] is None
 
 
+def test_rows_of_retrieval_data_are_read(load):
+    data = load({"id": "r", "query": "Why?", "response": "So.", "system": "t5", "label": 0})
+    row = data.test[0]
+    assert [row[k] for k in ("question", "answer", "model", "grounded")] == ["Why?", "So.", "t5", 0]
+
+
 def test_a_single_answer_without_a_name_is_of_the_system(load):
     assert ids(load({"id": "r", "question": "Why?", "answer": "So."})) == [("r", "system")]
 
@@ -190,6 +196,13 @@ def test_latest_stands_for_the_latest_run(load, predict, tmp_path):
     predict("m1", ["new"] * 3, run="run/20260102_000000")
     path = tmp_path / "run" / "latest" / "predictions" / "m1" / "qa.json"
     assert load(*QUESTIONS, answers_from=[str(path)]).test["answer"][:] == ["new"] * 3
+
+
+def test_without_a_run_none_is_the_latest(load, message, tmp_path):
+    path = str(tmp_path / "run" / "latest" / "predictions" / "m1" / "qa.json")
+    text = message(DataError, load, *QUESTIONS, answers_from=[path])
+    assert str(tmp_path / "run") in text
+    assert "generate the answers first" in text
 
 
 def test_only_the_questions_that_were_answered_are_read(load, predict):

@@ -1,0 +1,36 @@
+"""Ranks the models that eval_pplqa_generate.py let answer, with SmolLM2-135M as the evaluator.
+
+python run.py examples/eval_pplqa_generate.py -m infer
+python run.py examples/eval_pplqa_rank_generated.py
+"""
+
+from mmengine.config import read_base
+
+from opencompass_ext.datasets import PPLqaDataset
+from opencompass_ext.evaluators import PPLqaEvaluator
+from opencompass_ext.inferencers import PPLqaInferencer
+from opencompass_ext.prompting import ZeroRetriever
+
+with read_base():
+    from opencompass_ext.configs.models.embedded_smollm2_135m_instruct import models
+
+datasets = [
+    dict(
+        abbr="pplqa-generated",
+        type=PPLqaDataset,
+        path="data/pplqa/mtbench_questions.jsonl",
+        # A file of each system; its folder says which. Those of OpenCompass are read as well.
+        answers_from=[
+            f"outputs/pplqa_generate/latest/predictions/{system}/mtbench-questions.json"
+            for system in ("smollm2-135m-instruct-chat", "gemma3-270m")
+        ],
+        reader_cfg=dict(input_columns=["question", "answer"]),
+        infer_cfg=dict(
+            retriever=dict(type=ZeroRetriever),
+            inferencer=dict(type=PPLqaInferencer, baselines=["gptscore"]),
+        ),
+        eval_cfg=dict(evaluator=dict(type=PPLqaEvaluator)),
+    )
+]
+
+work_dir = "outputs/pplqa_rank_generated"

@@ -132,9 +132,10 @@ class SpanScorer:
             for start in range(0, len(texts), CHUNK_ROWS)
             if any(i not in done for i in range(start, min(start + CHUNK_ROWS, len(texts))))
         ]
+        followings = [*starts[1:], None] if starts else []
         with ThreadPoolExecutor(max_workers=1) as tokenising:
             ahead = None
-            for start, following in zip(starts, [*starts[1:], None], strict=True):
+            for start, following in zip(starts, followings, strict=True):
                 chunk = self._plan(texts, start) if ahead is None else ahead.result()
                 ahead = (
                     None if following is None else tokenising.submit(self._plan, texts, following)

@@ -255,7 +255,7 @@ def test_a_tree_deeper_than_the_stack_is_read(model):
     assert list(root.rows_below()) == [0]
 
 
-@pytest.mark.parametrize("finished", [(), range(0, 23), (3, 20, 21)])
+@pytest.mark.parametrize("finished", [(), range(0, 23), (3, 20, 21), range(31)])
 def test_chunks_of_rows_change_nothing(model, monkeypatch, finished):
     texts = random_texts(31, seed=6)
     expected = score_all(make_scorer(model), texts)

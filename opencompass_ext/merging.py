@@ -7,7 +7,7 @@ them, so the whole is the parts joined: no row is parsed, whatever their number.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,19 +24,17 @@ from opencompass_ext.final_file import (
     write_final,
 )
 from opencompass_ext.outputs import RunFolder, journal_path, remove_parts, rows_path, writing
-from opencompass_ext.predictions import locked
+from opencompass_ext.predictions_lock import locked
 from opencompass_ext.records import RowRange, TaskOutcome
 
 _CHUNK_BYTES = 1 << 20
 
 
 class _Part(NamedTuple):
-    """Rows of the whole, and where they come from."""
+    """A file with some rows of the whole, and what tells them."""
 
-    rows: RowRange
-    source: Path
+    path: Path
     identities: RowIdentities
-    body: Callable[[], Iterator[bytes]]
 
 
 def merge_finished(run_folder: RunFolder, outcomes: Sequence[TaskOutcome]) -> list[TaskOutcome]:
@@ -73,16 +71,17 @@ def merge_parts(predictions: Path, ranges: Sequence[RowRange]) -> None:
 
     Raises:
         PredictionsError: A part is missing, not finished, or damaged: its rows are named, and
-            nothing is changed.
+            the file of the whole stays as it is.
         OutputError: The file cannot be written; the parts are kept.
     """
     ordered = sorted(ranges)
     _check_gapless(predictions, ordered)
     with locked(predictions):
-        parts = _find_parts(predictions, ordered)
-        if any(part.source != predictions for part in parts) or _has_more(predictions, ordered):
-            first = next((p for p in parts if p.source != predictions), parts[0])
-            provenance = read_provenance(first.source)
+        if any(rows_path(predictions, *rows[:2]).exists() for rows in ordered) or _has_more(
+            predictions, ordered
+        ):
+            parts = [_find_part(predictions, rows) for rows in ordered]
+            provenance = read_provenance(parts[0].path)
             for name in ("rows", "num_rows", "predictions_sha256", *RowIdentities._fields):
                 provenance.pop(name, None)
             write_final(predictions, _joined(parts), _all_identities(parts), provenance)
@@ -112,29 +111,16 @@ def _has_more(predictions: Path, ordered: Sequence[RowRange]) -> bool:
     return read_provenance(predictions).get("num_rows") != ordered[-1].stop
 
 
-def _find_parts(predictions: Path, ordered: Sequence[RowRange]) -> list[_Part]:
-    whole = identities_of(predictions)
-    parts = []
-    for rows in ordered:
-        path = rows_path(predictions, rows.start, rows.stop)
-        name = f"rows {rows.start} to {rows.stop - 1} of {rows.total}"
-        if journal_path(path).exists():
-            raise PredictionsError(
-                f"{predictions}: {name} are not finished ({journal_path(path)}): go on with "
-                "inference (-m infer -r)"
-            )
-        if path.exists():
-            parts.append(_part_from_file(path, rows, name))
-        elif whole is not None and len(whole.row_keys) >= rows.stop:
-            parts.append(_part_of_whole(predictions, rows, whole))
-        else:
-            raise PredictionsError(
-                f"{predictions}: {name} are missing (no {path}): run inference again (-m infer -r)"
-            )
-    return parts
-
-
-def _part_from_file(path: Path, rows: RowRange, name: str) -> _Part:
+def _find_part(predictions: Path, rows: RowRange) -> _Part:
+    path = rows_path(predictions, rows.start, rows.stop)
+    name = f"rows {rows.start} to {rows.stop - 1} of {rows.total}"
+    if journal_path(path).exists():
+        raise PredictionsError(
+            f"{predictions}: {name} are not finished ({journal_path(path)}): go on with "
+            "inference (-m infer -r)"
+        )
+    if not path.exists():
+        _take_out_of_whole(predictions, path, rows, name)
     identities = identities_of(path)
     recorded = read_provenance(path).get("rows")
     is_right = identities is not None and len(identities.row_keys) == rows.stop - rows.start
@@ -144,18 +130,24 @@ def _part_from_file(path: Path, rows: RowRange, name: str) -> _Part:
             "again (-m infer -r)"
         )
     assert identities is not None
-    return _Part(rows, path, identities, lambda: _inside(path))
+    return _Part(path, identities)
 
 
-def _part_of_whole(predictions: Path, rows: RowRange, whole: RowIdentities) -> _Part:
-    def body() -> Iterator[bytes]:
-        found = dict(enumerate(read_final(predictions)[rows.start : rows.stop]))
-        # Without what stands before the first row and after the last.
-        *chunks, _ = final_chunks(found, len(found), rows.start)
-        yield chunks[0].removeprefix(HEAD)
-        yield from chunks[1:]
+def _take_out_of_whole(predictions: Path, path: Path, rows: RowRange, name: str) -> None:
+    """Make a part of rows that an earlier whole has.
 
-    return _Part(rows, predictions, whole.of(rows.start, rows.stop), body)
+    Rows that stand only there would be lost if the machine died between the new whole and its
+    provenance.
+    """
+    whole = identities_of(predictions)
+    if whole is None or len(whole.row_keys) < rows.stop:
+        raise PredictionsError(
+            f"{predictions}: {name} are missing (no {path}): run inference again (-m infer -r)"
+        )
+    found = dict(enumerate(read_final(predictions)[rows.start : rows.stop]))
+    provenance = read_provenance(predictions)
+    chunks = final_chunks(found, len(found), rows.start)
+    write_final(path, chunks, whole.of(rows.start, rows.stop), provenance, rows)
 
 
 def _inside(path: Path) -> Iterator[bytes]:
@@ -172,7 +164,7 @@ def _inside(path: Path) -> Iterator[bytes]:
 def _joined(parts: Sequence[_Part]) -> Iterator[bytes]:
     for i, part in enumerate(parts):
         yield SEPARATOR if i else HEAD
-        yield from part.body()
+        yield from _inside(part.path)
     yield TAIL
 
 

@@ -9,14 +9,14 @@ folder ``<dataset>.rows`` until ``merging`` makes one of them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
+from opencompass_ext.elsewhere import rows_elsewhere
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.final_file import (
     RowIdentities,
@@ -30,22 +30,17 @@ from opencompass_ext.final_file import (
 from opencompass_ext.journal import Journal, Row
 from opencompass_ext.outputs import (
     journal_path,
-    lock_path,
     parts_on_disk,
     provenance_path,
     remove_parts,
-    rows_folder,
     rows_path,
-    writing,
 )
+from opencompass_ext.predictions_lock import acquire, release
 from opencompass_ext.records import RowRange
 
-__all__ = ["PredictionsFile", "data_key", "load_predictions", "locked", "read_provenance"]
+__all__ = ["PredictionsFile", "data_key", "load_predictions", "read_provenance"]
 
 logger = logging.getLogger(__name__)
-
-# A worker whose run was killed finishes the batch in hand, and ends 30 seconds later at most.
-LOCK_WAIT_SECONDS = 35.0
 
 
 class PredictionsFile:
@@ -175,7 +170,7 @@ class PredictionsFile:
         """Give the lock back. Rows that are not part of a final file stay in the journal."""
         self._journal.close()
         if self._lock is not None:
-            _unlock(self._lock, self.own_path)
+            release(self._lock, self.own_path)
             self._lock = None
 
     def __enter__(self) -> PredictionsFile:
@@ -227,36 +222,15 @@ class PredictionsFile:
 
     def _take_from_elsewhere(self) -> None:
         """Use what other divisions of the dataset into tasks have left of these rows."""
-        start, stop = self.first_row, self.first_row + len(self.row_keys)
-        elsewhere = {self.path: (0, stop), **parts_on_disk(self.path)}
-        taken = 0
-        for path, (first, last) in elsewhere.items():
-            if path == self.own_path or last <= start or first >= stop:
-                continue
-            found = self._rows_at(path, first)
-            journal = Journal(journal_path(path), self.row_keys, start).read(is_own=False)
-            for i, row in {**found, **journal.whole}.items():
-                taken += i not in self.rows
-                self.rows.setdefault(i, row)
-            for i, part in journal.parts.items():
+        found = rows_elsewhere(self.path, self.own_path, self.row_keys, self.first_row)
+        taken = found.whole.keys() - self.rows.keys()
+        self.rows.update({i: found.whole[i] for i in taken})
+        for i, part in found.parts.items():
+            if i not in self.rows:
                 self._parts.setdefault(i, {}).update(part)
         self._parts = {i: part for i, part in self._parts.items() if i not in self.rows}
         if taken:
-            logger.info("%s: %d rows of an earlier division are used", self.own_path, taken)
-
-    def _rows_at(self, path: Path, first: int) -> dict[int, Row]:
-        """Return those of these rows that stand in another finished file, by their index here."""
-        found = identities_of(path)
-        if found is None:
-            return {}
-        wanted = [
-            (i, number - first)
-            for i, number in enumerate(range(self.first_row, self.first_row + len(self.row_keys)))
-            if 0 <= number - first < len(found.row_keys)
-            and found.row_keys[number - first] == self.row_keys[i]
-        ]
-        rows = read_final(path, first) if wanted else []
-        return {i: rows[there] for i, there in wanted}
+            logger.info("%s: %d rows of an earlier division are used", self.own_path, len(taken))
 
     def _own_identities(self) -> RowIdentities | None:
         """Return those of the file's rows if this program wrote it, as it stands."""
@@ -286,7 +260,7 @@ class PredictionsFile:
     def _acquire(self) -> None:
         if self._lock is not None:
             return
-        self._lock = _lock(self.own_path)
+        self._lock = acquire(self.own_path)
         if self._state_on_disk() != self._seen:
             self._load()
         if self._only_in_final:
@@ -316,7 +290,7 @@ def load_predictions(path: str | Path) -> list[Row]:
         PredictionsError: The file is missing or damaged, or inference has not finished.
     """
     path = Path(path)
-    if journal_path(path).exists() or (rows_folder(path).exists() and not path.exists()):
+    if journal_path(path).exists() or parts_on_disk(path):
         raise PredictionsError(
             f"inference of {path} has not finished: go on with it first (-m infer -r)"
         )
@@ -330,43 +304,3 @@ def load_predictions(path: str | Path) -> list[Row]:
             "(-m infer -r)"
         )
     return rows
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a predictions file within the block.
-
-    Raises:
-        PredictionsError: Another process keeps holding it.
-    """
-    lock = _lock(path)
-    try:
-        yield
-    finally:
-        _unlock(lock, path)
-
-
-def _lock(predictions: Path) -> FileLock:
-    path = lock_path(predictions)
-    lock = FileLock(path)
-    with writing(path):
-        predictions.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-            return lock
-        except Timeout:
-            logger.warning("waiting for another process that is writing %s", predictions)
-        try:
-            lock.acquire(timeout=LOCK_WAIT_SECONDS)
-            return lock
-        except Timeout:
-            raise PredictionsError(
-                f"another process is writing {predictions} (it holds {path}): wait for it to end, "
-                "or start a new run without -r"
-            ) from None
-
-
-def _unlock(lock: FileLock, predictions: Path) -> None:
-    # Removed while still held: whoever opens the path from now on makes a new lock.
-    lock_path(predictions).unlink(missing_ok=True)
-    lock.release()

@@ -18,6 +18,7 @@ LIGHT = {
     *("cli", "partitioners", "runners", "summarizers", "config", "schema", "catalog"),
     *("outputs", "registry", "records", "errors", "compat", "running", "plan", "progress"),
     *("sizes", "merging", "final_file", "predictions", "journal", "python_process", "status"),
+    *("elsewhere", "predictions_lock", "signals"),
 }
 
 
@@ -93,8 +94,10 @@ ALLOWED: dict[str, set[str]] = {
     "datasets": {"registry", "predictions", "outputs"},
     "journal": {"outputs"},
     "final_file": {"journal", "outputs", "redact"},
-    "predictions": {"journal", "final_file", "outputs"},
-    "merging": {"journal", "final_file", "predictions", "outputs"},
+    "predictions_lock": {"outputs"},
+    "elsewhere": {"journal", "final_file", "outputs"},
+    "predictions": {"journal", "final_file", "elsewhere", "predictions_lock", "outputs"},
+    "merging": {"journal", "final_file", "predictions_lock", "outputs"},
     "python_process": set(),
     "inferencers": {
         *("registry", "prompting", "models", "datasets", "predictions", "outputs", "likelihood"),

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from opencompass_ext import final_file
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.merging import merge_finished, merge_parts
 from opencompass_ext.outputs import RunFolder, journal_path, rows_folder, rows_path
@@ -206,3 +207,34 @@ def test_only_pairs_whose_tasks_all_ended_well_are_merged(tmp_path):
     assert "rows 0 to 4 of 10 are missing" in failure.error
     assert folder.predictions("m", "d").exists()
     assert not folder.predictions("m", "e").exists()
+
+
+def test_rows_that_stand_only_in_the_old_whole_survive_a_death_in_mid_merge(path, monkeypatch):
+    do(path)
+    keys = [*KEYS[:7], "changed", *KEYS[8:]]
+    assert [do(path, part, keys) for part in ranges(5)] == [[], [7]]
+    # The machine dies between the new file and its provenance.
+    monkeypatch.setattr(final_file, "write_json", dying_when(path, final_file.write_json))
+    with pytest.raises(KeyboardInterrupt):
+        merge_parts(path, ranges(5))
+    monkeypatch.undo()
+    assert [do(path, part, keys) for part in ranges(2, 6)] == [[], [], []]
+    merge_parts(path, ranges(2, 6))
+    assert load_predictions(path) == [row(i) for i in range(TOTAL)]
+
+
+def dying_when(path, write_json):
+    def write(where, value):
+        if where == path.with_suffix(".provenance"):
+            raise KeyboardInterrupt
+        write_json(where, value)
+
+    return write
+
+
+def test_an_old_whole_is_not_evaluated_while_parts_of_a_new_one_are_there(path):
+    do(path)
+    keys = [*KEYS[:7], "changed", *KEYS[8:]]
+    do(path, ranges(5)[1], keys)
+    with pytest.raises(PredictionsError, match="has not finished"):
+        load_predictions(path)

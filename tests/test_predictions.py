@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from opencompass_ext import journal as journal_module
-from opencompass_ext import predictions as predictions_module
+from opencompass_ext import predictions_lock
 from opencompass_ext.errors import OutputError, PredictionsError
 from opencompass_ext.predictions import PredictionsFile, load_predictions, read_provenance
 
@@ -238,7 +238,7 @@ with PredictionsFile(sys.argv[1], ["k"]) as predictions:
 
 
 def test_a_second_process_gets_a_clear_error_and_a_dead_one_none(path, monkeypatch, caplog):
-    monkeypatch.setattr(predictions_module, "LOCK_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(predictions_lock, "LOCK_WAIT_SECONDS", 0.1)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
         stdin=subprocess.PIPE,

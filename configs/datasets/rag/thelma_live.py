@@ -1,17 +1,15 @@
 """Questions with retrieved passages for a live model to answer, judged by THELMA; 66 rows."""
 
+from mmengine.config import read_base
+
 from opencompass_ext.datasets import RAGDataset
 from opencompass_ext.evaluators import ThelmaEvaluator
 from opencompass_ext.inferencers import GenInferencer
-from opencompass_ext.judging import LocalJudge
-from opencompass_ext.models import HuggingFacewithChatTemplate
 from opencompass_ext.prompting import PromptTemplate, ZeroRetriever
 
 # A demo judge, small enough for any machine: put yours here.
-_judge = dict(
-    type=LocalJudge,
-    model=dict(type=HuggingFacewithChatTemplate, path="embedded:smollm2-135m-instruct"),
-)
+with read_base():
+    from ...judges.embedded_smollm2_135m import judge as _judge
 
 _prompt = """Answer the question from the passages below, and from nothing else.
 If they do not hold the answer, say that you could not find it.

@@ -1,17 +1,15 @@
 """Does a judge order the obvious? Pairs of which one is clearly better, for each THELMA metric."""
 
+from mmengine.config import read_base
+
 from opencompass_ext.datasets import RAGPairsDataset
 from opencompass_ext.evaluators import ThelmaPairsEvaluator
 from opencompass_ext.inferencers import GenInferencer
-from opencompass_ext.judging import LocalJudge
-from opencompass_ext.models import HuggingFacewithChatTemplate
 from opencompass_ext.prompting import PromptTemplate, ZeroRetriever
 
 # The judge that is put to the test: put yours here.
-_judge = dict(
-    type=LocalJudge,
-    model=dict(type=HuggingFacewithChatTemplate, path="embedded:smollm2-135m-instruct"),
-)
+with read_base():
+    from ...judges.embedded_smollm2_135m import judge as _judge
 
 _metrics = [
     *("source_precision_chunk", "source_precision_fact", "source_query_coverage"),

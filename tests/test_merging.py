@@ -238,3 +238,28 @@ def test_an_old_whole_is_not_evaluated_while_parts_of_a_new_one_are_there(path):
     do(path, ranges(5)[1], keys)
     with pytest.raises(PredictionsError, match="has not finished"):
         load_predictions(path)
+
+
+@pytest.mark.parametrize("stops", [(), (2, 7)])
+def test_torn_and_damaged_lines_of_parts_cost_their_own_rows(path, unbroken, stops):
+    part = RowRange(0, 5, TOTAL)
+    do(path, part, only=[0, 1, 2, 3])
+    journal = journal_path(rows_path(path, 0, 5))
+    lines = journal.read_bytes().split(b"\n")
+    lines[1] = lines[1][:-4] + b"\0" * 4
+    journal.write_bytes(b"\n".join(lines)[:-5])
+    assert [i for other in ranges(*stops) for i in do(path, other)] == [1, 3, *range(4, 10)]
+    merge_parts(path, ranges(*stops))
+    assert path.read_bytes() == unbroken.read_bytes()
+    assert do(path) == []
+
+
+def test_what_another_process_writes_is_left_alone(path):
+    """Two runs that go on with one folder and cut otherwise: each row comes once in the end."""
+    first = PredictionsFile(path, KEYS[:5], RowRange(0, 5, TOTAL), DATA_KEYS[:5])
+    with first as predictions:
+        predictions.append({0: row(0), 1: row(1)})
+        assert do(path, RowRange(0, 3, TOTAL)) == [2]
+        assert do(path, RowRange(3, 10, TOTAL)) == [3, 4, 5, 6, 7, 8, 9]
+        merge_parts(path, ranges(3))
+    assert load_predictions(path) == [row(i) for i in range(TOTAL)]

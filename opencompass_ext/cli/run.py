@@ -46,7 +46,8 @@ def run_command(argv: Sequence[str]) -> int:
     )
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    config = apply_flags(complete_config(assembled.config), args)
+    has_infer = assembled.config.get("infer") is not None
+    config = apply_flags(complete_config(assembled.config), args, has_infer=has_infer)
     return execute(
         config,
         mode=args.mode,
@@ -146,8 +147,17 @@ def config_folders(config_dir: str | None) -> list[Path]:
     return [folder.absolute(), packaged_configs()]
 
 
-def apply_flags(config: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return a complete config with the flags that say how to run written into it."""
+def apply_flags(
+    config: Mapping[str, Any], args: argparse.Namespace, *, has_infer: bool = True
+) -> dict[str, Any]:
+    """Return a complete config with the flags that say how to run written into it.
+
+    Args:
+        config: The complete config.
+        args: The flags.
+        has_infer: Whether the user's config had a section ``infer``. Without one, several workers
+            share the rows of large datasets, as in OpenCompass.
+    """
     changed = dict(config)
     changed["work_dir"] = args.work_dir or config.get("work_dir") or "outputs/default"
     for stage in ("infer", "eval"):
@@ -156,6 +166,11 @@ def apply_flags(config: Mapping[str, Any], args: argparse.Namespace) -> dict[str
             if getattr(args, key) is not None:
                 runner[key] = getattr(args, key)
         changed[stage] = {**config[stage], "runner": runner}
+    if not has_infer and (args.max_num_workers or 1) > 1:
+        changed["infer"]["partitioner"] = {
+            "type": "NumWorkerPartitioner",
+            "num_worker": args.max_num_workers,
+        }
     if args.limit is not None:
         changed["datasets"] = _limited(config["datasets"], args.limit)
         if "model_dataset_combinations" in config:

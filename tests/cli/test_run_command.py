@@ -79,7 +79,7 @@ class TestFlagsOfARun:
             args = parse_run_arguments([str(config_file), *flags])
             config = complete_config({**assemble(args).config, **dict(changes)})
             before = json.dumps(config)
-            changed = apply_flags(config, args)
+            changed = apply_flags(config, args, has_infer="infer" in dict(changes))
             assert json.dumps(config) == before
             return changed
 
@@ -101,6 +101,14 @@ class TestFlagsOfARun:
             "max_workers_per_gpu": 3,
         }
         assert apply({"infer": infer})["infer"]["runner"]["max_num_workers"] == 2
+
+    def test_several_workers_share_large_datasets_unless_the_config_says_how(self, apply):
+        partitioner = apply({}, "--max-num-workers", "5")["infer"]["partitioner"]
+        assert partitioner == {"type": "NumWorkerPartitioner", "num_worker": 5}
+        for changes, flags in (({"infer": {}}, ["--max-num-workers", "5"]), ({}, [])):
+            changed = apply(changes, *flags)
+            assert changed["infer"]["partitioner"] == {"type": "NaivePartitioner"}
+            assert changed["eval"]["partitioner"] == {"type": "NaivePartitioner"}
 
     def test_limit_reaches_every_dataset_and_raises_none(self, apply, config_file):
         dataset = apply()["datasets"][0]

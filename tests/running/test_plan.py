@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 
 def test_a_dry_run_shows_all_stages_and_writes_nothing(shop):
@@ -31,6 +32,32 @@ def test_a_dry_run_shows_what_is_there_already(shop):
     assert "dataset a: results exist and are made anew" in evaluation
     assert "dataset b: new" in evaluation
     assert {p: p.stat().st_mtime_ns for p in shop.folder.rglob("*")} == before
+
+
+def test_a_dry_run_shows_size_and_command_of_every_task(shop, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-5d5b")
+    datasets = [shop.dataset("a", rows=40), {**shop.dataset("b"), "path": "gone.jsonl"}]
+    models = [shop.model("m1", run_cfg={"num_gpus": 1}), shop.model("m2")]
+    config = shop.config(models, datasets)
+    config["infer"]["partitioner"] = {"type": "NumWorkerPartitioner", "num_worker": 2}
+    code, output = shop.run(config, dry_run=True, workers=True)
+    assert code == 0
+    tokens = Path(datasets[0]["path"]).stat().st_size // 4 // 2
+    assert f"OpenICLInfer[m1/a[20:40]], model m1, GPUs: 1, 20 rows, about {tokens} tokens" in output
+    assert "command: CUDA_VISIBLE_DEVICES=<1 of 2,GPU-5d5b> " in output
+    assert "command: CUDA_VISIBLE_DEVICES= " in output
+    assert output.count("-m opencompass_ext.tasks.worker") == output.count("command:") == 8
+    assert "OpenICLEval[m2/a], model m2, GPUs: 0, 40 rows\n" in output
+    assert "dataset b: new; its size cannot be told: no data file gone.jsonl" in output
+    assert sorted(os.listdir(shop.folder)) == ["a.jsonl", "b.jsonl"]
+
+
+def test_a_dry_run_counts_the_rows_that_parts_have_kept(shop):
+    config = shop.config([shop.model(fail_on="row 17 of")], [shop.dataset("a", rows=40)])
+    config["infer"]["partitioner"] = {"type": "NumWorkerPartitioner", "num_worker": 2}
+    assert shop.run(config, mode="infer")[0] == 1
+    _, output = shop.run(config, dry_run=True, reuse="latest")
+    assert "dataset a[0:20]: unfinished, 36 rows are kept" in output
 
 
 def test_a_dry_run_of_one_stage_shows_that_stage(shop):

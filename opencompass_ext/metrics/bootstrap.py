@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 BLOCK = 2**18
 """How many draws are held in memory at a time (or one resample, if longer)."""
+
+KEPT = 2**22
+"""Up to so many draws are kept, since a report asks for the same ones dozens of times."""
 
 RESAMPLES = 1000
 EXACT_UNITS = 12
@@ -45,15 +49,10 @@ def draw_counts(units: int, *, seed: int, resamples: int = RESAMPLES) -> Iterato
         >>> all((counts.sum(axis=1) == 3).all() for counts in draw_counts(3, seed=0))
         True
     """
-    rng = np.random.default_rng(seed)
-    per_block = max(1, BLOCK // units)
-    for done in range(0, resamples, per_block):
-        block = min(per_block, resamples - done)
-        drawn = rng.integers(0, units, size=(block, units))
-        # Each resample gets a range of numbers of its own, so that one count serves the block.
-        drawn += units * np.arange(block)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=block * units)
-        yield counts.reshape(block, units).astype(np.float64)
+    if units * resamples <= KEPT:
+        yield from _kept_counts(units, seed, resamples, BLOCK)
+    else:
+        yield from _draw_counts(units, seed, resamples, BLOCK)
 
 
 def bootstrap_interval(
@@ -220,10 +219,32 @@ def paired_permutation_p(
     per_block = max(1, BLOCK // len(sums))
     hits = 0
     for done in range(0, permutations, per_block):
-        size = (min(per_block, permutations - done), len(sums))
-        signs = 1.0 - 2.0 * rng.integers(0, 2, size=size)
-        hits += int(np.count_nonzero(np.abs(signs @ sums) >= as_far))
+        block = min(per_block, permutations - done)
+        # Eight signs out of each random byte: the draws are what takes the time here.
+        octets = rng.integers(0, 256, size=(block, -(-len(sums) // 8)), dtype=np.uint8)
+        is_turned = np.unpackbits(octets, axis=1, count=len(sums)).astype(np.float64)
+        hits += int(np.count_nonzero(np.abs(sums.sum() - 2 * (is_turned @ sums)) >= as_far))
     return (hits + 1) / (permutations + 1)
+
+
+@lru_cache(maxsize=4)
+def _kept_counts(units: int, seed: int, resamples: int, block: int) -> tuple[np.ndarray, ...]:
+    blocks = tuple(_draw_counts(units, seed, resamples, block))
+    for counts in blocks:
+        counts.setflags(write=False)
+    return blocks
+
+
+def _draw_counts(units: int, seed: int, resamples: int, block: int) -> Iterator[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    per_block = max(1, block // units)
+    for done in range(0, resamples, per_block):
+        size = min(per_block, resamples - done)
+        drawn = rng.integers(0, units, size=(size, units))
+        # Each resample gets a range of numbers of its own, so that one count serves the block.
+        drawn += units * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * units)
+        yield counts.reshape(size, units).astype(np.float64)
 
 
 def _per_unit(

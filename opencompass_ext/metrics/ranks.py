@@ -167,11 +167,17 @@ def rank_agreement(
         score_ranks, gold_ranks = (ranks(side) for side in zip(*group, strict=True))
         ranked.append(list(zip(score_ranks, gold_ranks, strict=True)))
     pooled = [pair for group in ranked for pair in group]
-    own = [kendall_tau_b(*zip(*group, strict=True)).value for group in ranked]
-    defined = [tau for tau in own if tau is not None]
+    tables = _rank_tables(ranked)
+    own = _tau_b_of_tables(tables)
+    defined = own[np.isfinite(own)].tolist()
+
+    def resampled(counts: np.ndarray) -> np.ndarray:
+        return _tau_b_of_tables((counts @ tables.reshape(len(tables), -1)).reshape(-1, *shape))
+
+    shape = tables.shape[1:]
     return RankAgreement(
         pooled=kendall_tau_b([x for x, _ in pooled], [y for _, y in pooled]),
-        pooled_ci95=_pooled_interval(ranked, seed, resamples),
+        pooled_ci95=bootstrap_interval(resampled, len(ranked), seed=seed, resamples=resamples),
         mean=math.fsum(defined) / len(defined) if defined else None,
         mean_ci95=mean_interval(defined, seed=seed, resamples=resamples),
         questions=len(ranked),
@@ -179,26 +185,22 @@ def rank_agreement(
     )
 
 
-def _pooled_interval(
-    ranked: Sequence[Sequence[tuple[float, float]]], seed: int, resamples: int
-) -> Interval | None:
-    """Return the interval of the pooled tau-b from the (x, y) ranks of each question."""
+def _rank_tables(ranked: Sequence[Sequence[tuple[float, float]]]) -> np.ndarray:
+    """Return how often each question has each pair of ranks ``[question, x, y]``.
+
+    Ranks are few, so these tables say all there is to know, in little room.
+    """
     xs = {x: i for i, x in enumerate(sorted({x for group in ranked for x, _ in group}))}
     ys = {y: i for i, y in enumerate(sorted({y for group in ranked for _, y in group}))}
-    # Ranks are few, so a table of how often each pair of ranks occurs holds all there is to know.
-    tables = np.zeros((len(ranked), len(xs) * len(ys)))
+    tables = np.zeros((len(ranked), len(xs), len(ys)))
     for question, group in enumerate(ranked):
         for x, y in group:
-            tables[question, xs[x] * len(ys) + ys[y]] += 1
-
-    def taus(counts: np.ndarray) -> np.ndarray:
-        return _tau_b_of_tables((counts @ tables).reshape(-1, len(xs), len(ys)))
-
-    return bootstrap_interval(taus, len(ranked), seed=seed, resamples=resamples)
+            tables[question, xs[x], ys[y]] += 1
+    return tables
 
 
 def _tau_b_of_tables(tables: np.ndarray) -> np.ndarray:
-    """Return tau-b ``[block]`` of tables ``[block, x, y]`` of how often each (x, y) occurs."""
+    """Return tau-b ``[n]`` of tables ``[n, x, y]`` of how often each (x, y) occurs, or NaN."""
 
     def above(counts: np.ndarray, axis: int) -> np.ndarray:
         return np.flip(np.flip(counts, axis).cumsum(axis), axis) - counts
@@ -215,7 +217,8 @@ def _tau_b_of_tables(tables: np.ndarray) -> np.ndarray:
     all_pairs = total * (total - 1) / 2
     untied_x = all_pairs - pairs(tables.sum(axis=2))
     untied_y = all_pairs - pairs(tables.sum(axis=1))
-    return (concordant - discordant) / np.sqrt(untied_x * untied_y)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (concordant - discordant) / np.sqrt(untied_x * untied_y)
 
 
 def _is_constant(values: Sequence[float]) -> bool:

@@ -1,0 +1,28 @@
+"""Lets a model answer from retrieved sources, then judges its answers with THELMA.
+
+python run.py examples/eval_thelma_live_model.py
+
+Both are SmolLM2-135M, so that it runs anywhere: as a judge it is a demo (see docs/thelma.md).
+"""
+
+from mmengine.config import read_base
+
+from opencompass_ext.models import HuggingFacewithChatTemplate
+
+with read_base():
+    from opencompass_ext.configs.datasets.rag.thelma import thelma_datasets
+
+models = [
+    dict(
+        type=HuggingFacewithChatTemplate,
+        abbr="smollm2-135m-chat",
+        path="embedded:smollm2-135m-instruct",
+        run_cfg=dict(num_gpus=0),
+    )
+]
+
+datasets = [*thelma_datasets]
+for _dataset in datasets:
+    _dataset["reader_cfg"]["test_range"] = "[:4]"
+
+work_dir = "outputs/thelma_live_model"

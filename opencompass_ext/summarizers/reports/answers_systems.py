@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opencompass_ext.summarizers.reports.figures import amount, arrow, p_value, rank, share
+from opencompass_ext.summarizers.reports.figures import amount_column, arrow, p_value, rank, share
 from opencompass_ext.summarizers.reports.report import Column, Section, make_table, part_of
 
 _RANKED_BY = {
@@ -39,19 +39,24 @@ def systems_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Secti
         "win rate ↑",
         *(("people's win rate ↑", "votes") if has_people else ()),
     ]
-    rows = [
-        [
-            rank(system["rank"]),
-            system["system"],
-            str(system["n"]),
-            amount(system["mean"], system["mean_ci95"]),
-            amount(system["median"], system["median_ci95"]),
-            *(() if is_complete else (amount(system["common_mean"], system["common_mean_ci95"]),)),
-            share(system["win_rate"]),
-            *((share(system["human_win_rate"]), str(system["human_votes"])) if has_people else ()),
-        ]
-        for system in systems
+
+    def column(name: str) -> list[str]:
+        intervals = [system[f"{name}_ci95"] for system in systems]
+        return amount_column([system[name] for system in systems], intervals)
+
+    cells = [
+        [rank(system["rank"]) for system in systems],
+        [system["system"] for system in systems],
+        [str(system["n"]) for system in systems],
+        column("mean"),
+        column("median"),
+        *(() if is_complete else (column("common_mean"),)),
+        [share(system["win_rate"]) for system in systems],
     ]
+    if has_people:
+        cells.append([share(system["human_win_rate"]) for system in systems])
+        cells.append([str(system["human_votes"]) for system in systems])
+    rows = list(zip(*cells, strict=True))
     notes = [
         _RANKED_BY[found["ranked_by"]].format(
             common=found["common_questions"], all=found["questions"]
@@ -73,15 +78,13 @@ def _other_scores(systems: list[Mapping[str, Any]], suffix: str) -> Iterator[Sec
     names = [key for key in (systems[0] if systems else {}) if _is_other_score(systems, key)]
     if not names:
         return
-    rows = []
-    for system in systems:
-        cells = [
-            "-"
-            if system[name] is None
-            else f"{amount(system[name]['mean'])} ({rank(system[name]['rank'])})"
-            for name in names
-        ]
-        rows.append([system["system"], *cells])
+    columns = [[system["system"] for system in systems]]
+    for name in names:
+        of_systems = [system[name] or {"mean": None, "rank": None} for system in systems]
+        means = amount_column([of_system["mean"] for of_system in of_systems])
+        places = [rank(of_system["rank"]) for of_system in of_systems]
+        columns.append([f"{m} ({p})" for m, p in zip(means, places, strict=True)])
+    rows = list(zip(*columns, strict=True))
     yield Section(
         f"Systems by the other scores{suffix}",
         table=make_table(["system", *names], rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from opencompass_ext.summarizers.results import MISSING
@@ -57,6 +58,32 @@ def amount(value: float | None, interval: Sequence[float] | None = None) -> str:
     if "e" in shown:
         return f"{shown} [{', '.join(format_number(end, digits=4) for end in interval)}]"
     return f"{shown} [{', '.join(f'{end:.{decimals}f}' for end in interval)}]"
+
+
+def amount_column(
+    values: Sequence[float | None], intervals: Sequence[Sequence[float] | None] | None = None
+) -> list[str]:
+    """Return the numbers of a column with as many decimals each, so that they can be compared.
+
+    The number nearest to 0 gets three significant digits, as far as four decimals go.
+
+    Example:
+        >>> amount_column([8.98431, 0.58629, None], [[5.8756, 12.886], None, None])
+        ['8.984 [5.876, 12.886]', '0.586', '-']
+    """
+    known = [abs(value) for value in values if value]
+    # Beyond these ends decimals would be all zeros, or all there is.
+    if known and (min(known) < 1e-3 or max(known) >= 1e9):
+        return [amount(value) for value in values]
+    magnitude = math.floor(math.log10(min(known))) if known else 0
+    decimals = min(max(2 - magnitude, 2), 4) if known else 2
+    shown = []
+    for value, ends in zip(values, intervals or [None] * len(values), strict=True):
+        text = MISSING if value is None else f"{value:.{decimals}f}"
+        if value is not None and ends is not None:
+            text += f" [{ends[0]:.{decimals}f}, {ends[1]:.{decimals}f}]"
+        shown.append(text)
+    return shown
 
 
 def p_value(value: float | None) -> str:

@@ -27,7 +27,9 @@ def print_report(report: Report, console: Console) -> None:
         for paragraph in section.text:
             console.print(Text(paragraph))
         if section.table is not None:
-            for columns in _side_by_side(section.table, console):
+            for number, columns in enumerate(_side_by_side(section.table, console)):
+                if number:
+                    console.print()
                 console.print(_draw(section.table, columns))
         for note in section.notes:
             console.print(Text(note, style="dim"))

@@ -1,6 +1,13 @@
 import pytest
 
-from opencompass_ext.summarizers.reports.figures import amount, difference, p_value, rank, share
+from opencompass_ext.summarizers.reports.figures import (
+    amount,
+    amount_column,
+    difference,
+    p_value,
+    rank,
+    share,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,3 +30,18 @@ from opencompass_ext.summarizers.reports.figures import amount, difference, p_va
 )
 def test_figures(shown, text):
     assert shown == text
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([8.98431, 0.58629, None], ["8.984", "0.586", "-"]),
+        ([0.05123, 120.5], ["0.0512", "120.5000"]),
+        ([0.0, 1000.0], ["0.00", "1000.00"]),
+        ([0.0000123, 4.0], ["1.230e-05", "4.000"]),
+        ([None], ["-"]),
+        ([], []),
+    ],
+)
+def test_the_numbers_of_a_column_have_as_many_decimals(values, shown):
+    assert amount_column(values) == shown

@@ -16,7 +16,9 @@ Results = Mapping[str, Any]
 JUDGED, SUPPORTED = "thelma", "source_support"
 """The reports whose results have the one and the other."""
 
-SCORES = ("groundedness", "source_support", "token_support")
+NEEDED = ("groundedness", "source_support")
+# Told by models that give the likelihood of every token.
+FINER = "token_support"
 
 
 class Pair(NamedTuple):
@@ -29,7 +31,7 @@ class Pair(NamedTuple):
 class _Common(NamedTuple):
     """Responses that both know, as columns of equal length."""
 
-    scores: Mapping[str, list[float]]
+    scores: dict[str, list[float]]
     labels: list[bool | None]
 
 
@@ -55,7 +57,7 @@ def groundedness_section(
     columns: list[str | Column] = [
         *("system", Column("support by", is_text=True), "n", f"judge's groundedness {UP}"),
         *(f"source_support {UP}", f"token_support {UP}", "rank correlation"),
-        *("labelled", "AUC judge", "AUC token_support"),
+        *("labelled", f"AUC judge {UP}", f"AUC support {UP}"),
     ]
     return Section(
         "Groundedness: the judge and the likelihood",
@@ -63,7 +65,10 @@ def groundedness_section(
             "On the responses that both have scored; means, and AUC where people labelled them.",
         ),
         table=make_table(columns, rows),
-        notes=("Rank correlation: Spearman's, of the judge's groundedness with token_support.",),
+        notes=(
+            "Rank correlation: Spearman's, of the judge's groundedness with token_support. It and the last "
+            "AUC take source_support where the model tells no single tokens.",
+        ),
     )
 
 
@@ -72,34 +77,34 @@ def _common(judged: Results, supported: Results) -> _Common:
         (str(detail["id"]), detail.get("response_key")): detail
         for detail in judged.get("details") or ()
     }
-    scores: dict[str, list[float]] = {name: [] for name in SCORES}
-    labels: list[bool | None] = []
+    kept = []
     for detail in supported.get("details") or ():
         key = (str(detail["id"]), detail.get("response_key"))
-        if key[1] is None or key not in of_judge:
-            continue
-        both = {**detail, "groundedness": of_judge[key].get("groundedness")}
-        if all(both.get(name) is not None for name in SCORES):
-            for name in SCORES:
-                scores[name].append(both[name])
-            labels.append(detail.get("grounded"))
-    return _Common(scores, labels)
+        if key[1] is not None and key in of_judge:
+            both = {**detail, "groundedness": of_judge[key].get("groundedness")}
+            if all(both.get(name) is not None for name in NEEDED):
+                kept.append(both)
+    has_finer = all(both.get(FINER) is not None for both in kept)
+    names = (*NEEDED, FINER) if has_finer else NEEDED
+    scores = {name: [both[name] for both in kept] for name in names}
+    return _Common(scores, [both.get("grounded") for both in kept])
 
 
 def _figures(common: _Common) -> list[str]:
     count = len(common.labels)
-    correlation = spearman(common.scores["groundedness"], common.scores["token_support"])
+    judge, support = common.scores["groundedness"], common.scores["source_support"]
+    finer = common.scores.get(FINER)
+    best = support if finer is None else finer
     labelled = [row for row, label in enumerate(common.labels) if label is not None]
     classes = [bool(common.labels[row]) for row in labelled]
     return [
         str(count),
-        *(share(math.fsum(values) / count) for values in common.scores.values()),
-        share(correlation.value),
+        share(math.fsum(judge) / count),
+        share(math.fsum(support) / count),
+        share(None if finer is None else math.fsum(finer) / count),
+        share(spearman(judge, best).value),
         str(len(labelled)),
-        *(
-            _auc(classes, [common.scores[name][row] for row in labelled])
-            for name in ("groundedness", "token_support")
-        ),
+        *(_auc(classes, [scores[row] for row in labelled]) for scores in (judge, best)),
     ]
 
 

@@ -2,39 +2,15 @@
 
 import numpy as np
 import pytest
+from support.tiny_bert import save_tiny_bert
 
 from opencompass_ext.errors import ConfigError, ModelError
 from opencompass_ext.models.embedding import SentenceEmbedder
 
-WORDS = ["the", "cat", "sat", "dog", "ran", "far", "猫", "坐"]
-
 
 @pytest.fixture(scope="module")
 def bert_folder(tmp_path_factory):
-    """A random two-layer BERT of 16 positions and its tokenizer."""
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    vocabulary = {w: i for i, w in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    folder = tmp_path_factory.mktemp("bert")
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]"
-    ).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-    )
-    BertModel(config).save_pretrained(folder)
-    return folder
+    return save_tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
 def vector_of_one_text(folder, text, limit=16):

@@ -52,6 +52,12 @@ class ThelmaEvaluator(BaseEvaluator):
     the others go on. When fewer than ``min_judged`` of the rows are judged in full, the task
     counts as failed after its results are written.
 
+    The results hold, beside each metric, ``<metric>_ci95``, and under ``coverage`` how many rows
+    it is taken over and why the others have no value; ``refusal_rate``, the share of the responses
+    that decline to answer; ``counts``; ``diagnosis``, the paper's patterns with the component to
+    mend; ``usage``, calls and tokens by kind of question, those paid for apart from replayed ones;
+    ``judging``, all that decides the verdicts; ``details``, the scores of each row.
+
     Args:
         judge_cfg: Config of the judge, such as ``dict(type=EndpointJudge, url=..., model=...)``.
         metrics: ``"all"``, or a list of names of ``metrics.thelma.METRICS``.
@@ -134,6 +140,7 @@ class ThelmaEvaluator(BaseEvaluator):
         prediction: Sequence[str | None],
         test_set: Sequence[Mapping[str, Any]],
         sources: Sequence[Any] | None = None,
+        finish_reason: Sequence[str | None] | None = None,
     ) -> dict[str, Any]:
         """Return the metrics, coverage, diagnosis, usage and details of one data set.
 
@@ -142,6 +149,8 @@ class ThelmaEvaluator(BaseEvaluator):
             test_set: The rows of the data set: ``query``, and ``sources`` unless the system
                 brought its own.
             sources: What the system retrieved itself, for each row; None where it did not say.
+            finish_reason: ``"length"`` for a response that a limit of tokens cut; those are
+                counted, as their last claim may be half a sentence.
 
         Raises:
             PredictionsError: A row is not as it must be.
@@ -172,6 +181,7 @@ class ThelmaEvaluator(BaseEvaluator):
                 ):
                     tally.add(judged)
                 self._report(len(tally.details), total)
+            tally.counts["cut_responses"] = list(finish_reason or ()).count("length")
             usage, judging = session.usage(), session.provenance()
         return {
             **tally.results(seed=self.seed, min_coverage=self.min_coverage),

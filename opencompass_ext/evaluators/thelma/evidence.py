@@ -2,7 +2,8 @@
 
 ::
 
-    {"sources":      [{"id", "essential": V}],
+    {"text_for_the_judge": {"response" | "source <id>": [what it looks like, ...]},
+     "sources":      [{"id", "essential": V}],
      "facts":        [{"source", "text", "essential": V}],
      "claims":       [{"text", "essential": V, "supported": V}],
      "subquestions": [{"text", "covered_by": {source id: V}, "answered": V}],

@@ -30,6 +30,7 @@ class ThelmaPairsEvaluator(ThelmaEvaluator):
         prediction: Sequence[str | None],
         test_set: Sequence[Mapping[str, Any]],
         sources: Sequence[Any] | None = None,
+        finish_reason: Sequence[str | None] | None = None,
     ) -> dict[str, Any]:
         """Return the agreement of each metric, with the details of both sides.
 
@@ -37,13 +38,14 @@ class ThelmaPairsEvaluator(ThelmaEvaluator):
             prediction: The response of each row.
             test_set: The rows of a ``RAGPairsDataset``.
             sources: Not used by recorded pairs; see ``ThelmaEvaluator``.
+            finish_reason: Likewise.
 
         Raises:
             PredictionsError: The rows are no pairs.
             ModelError: The judge cannot be used at all.
         """
         _check_pairs(test_set)
-        result = super().score(prediction, test_set, sources)
+        result = super().score(prediction, test_set, sources, finish_reason)
         details = result["details"]
         found = {
             name: pair_agreement(

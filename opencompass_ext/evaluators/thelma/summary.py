@@ -10,6 +10,8 @@ from typing import Any
 from opencompass_ext.datasets.rag_rows import response_key
 from opencompass_ext.evaluators.thelma.evidence import evidence
 from opencompass_ext.evaluators.thelma.judged import JudgedRow, ScoringOptions
+from opencompass_ext.evaluators.thelma.rows import RagRow
+from opencompass_ext.judging.prompts.fence import injection_signs
 from opencompass_ext.metrics.bootstrap import mean_interval
 from opencompass_ext.metrics.thelma import Score, set_score
 from opencompass_ext.metrics.thelma_diagnosis import RULES, diagnose, rule_holds
@@ -66,7 +68,9 @@ class Tally:
             blank_sources=row.blank_sources,
             rows_without_response=not row.response,
         )
-        found = evidence(judged)
+        signs = _signs(row)
+        self.counts["rows_with_text_for_the_judge"] += bool(signs)
+        found = {**({"text_for_the_judge": signs} if signs else {}), **evidence(judged)}
         self._note_unsupported(row.id, found.get("claims", ()))
         detail = self._detail(judged, scores)
         if self.write is None:
@@ -170,6 +174,13 @@ class Tally:
                 }
             )
         return {"low_below": self.low, "high_from": self.high, "rules": rules}
+
+
+def _signs(row: RagRow) -> dict[str, list[str]]:
+    """Return what in response and sources looks as if it were meant for the judge."""
+    texts = {"response": row.response, **{f"source {s.id}": s.text for s in row.sources}}
+    found = {name: list(injection_signs(text)) for name, text in texts.items()}
+    return {name: signs for name, signs in found.items() if signs}
 
 
 def _values(scores: Sequence[Score]) -> list[float]:

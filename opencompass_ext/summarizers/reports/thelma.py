@@ -67,7 +67,10 @@ def _metrics(results: Mapping[str, Results]) -> Section:
         rows.append(("refusal_rate", "responses that decline to answer", *refusals))
     return Section(
         "Metrics",
-        text=("Share of 0 to 1 of what a row says, mean over rows, [95 % bootstrap interval].",),
+        text=(
+            "Shares from 0 to 1, averaged over rows: mean [95 % bootstrap interval] (rows with a "
+            "value/all rows).",
+        ),
         table=make_table(["metric", Column("share of", is_text=True), *results], rows),
         notes=tuple(note for name, of in results.items() for note in _row_notes(name, of)),
     )
@@ -94,6 +97,13 @@ def _row_notes(system: str, results: Results) -> Iterator[str]:
             f'{system}: {counts["unsure_verdicts"]} of {counts["verdicts"]} verdicts are "cannot '
             'tell", which counts as no'
         )
+    if counts.get("rows_with_text_for_the_judge"):
+        yield (
+            f"{system}: in {counts['rows_with_text_for_the_judge']} rows something looks as if it "
+            "were meant for the judge (text_for_the_judge in the evidence)"
+        )
+    if counts.get("cut_responses"):
+        yield f"{system}: {counts['cut_responses']} responses were cut by the limit of tokens"
     if results.get("incomplete"):
         yield f"{system}: {results['incomplete']}"
 
@@ -159,8 +169,12 @@ def _comparison(first: str, a: Results, second: str, b: Results, *, is_detail: b
         "metrics.",
     ]
     if few:
+        which = "every metric" if few == names else ", ".join(few)
+        notes.append(f"Warning: fewer than {FEW_ROWS} common rows for {which}: too few to tell.")
+    if part_of(a, "judging") != part_of(b, "judging"):
         notes.append(
-            f"Warning: fewer than {FEW_ROWS} common rows for {', '.join(few)}: too few to tell."
+            "Warning: the two were judged in different ways (judging in their results): evaluate "
+            "both with one config."
         )
     table = make_table(["metric", first, second, "difference", "p", "rows"], rows)
     return Section(title, table=table, notes=tuple(notes), is_detail=is_detail)

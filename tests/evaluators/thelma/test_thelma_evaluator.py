@@ -1,6 +1,7 @@
 """What goes in: columns, sources of either side, languages, similarity, and wrong options."""
 
 import pytest
+from support.tiny_bert import save_tiny_bert
 
 from opencompass_ext.errors import ConfigError, PredictionsError
 from opencompass_ext.evaluators import ThelmaEvaluator
@@ -14,6 +15,14 @@ def test_a_system_is_judged_by_its_own_sources(evaluate, row):
     first, second = evaluate(*answers, sources=own, metrics=["groundedness"])["details"]
     assert (first["groundedness"], second["groundedness"]) == (1.0, 0.0)
     assert first["claims"][0]["supported"]["source"] == "s"
+
+
+def test_responses_that_were_cut_are_counted(row):
+    rows = [row(id=n, response="Green tea is a") for n in "abc"]
+    evaluator = ThelmaEvaluator(JUDGE, metrics=["groundedness"])
+    found = evaluator.score([r["response"] for r in rows], rows, None, ["length", "stop", None])
+    assert found["counts"]["cut_responses"] == 1
+    assert evaluator.score(["x"], rows[:1])["counts"]["cut_responses"] == 0
 
 
 def test_a_row_without_sources_on_either_side_is_a_mistake(evaluate, row):
@@ -78,6 +87,23 @@ def test_similarity_by_embedding_asks_the_judge_nothing(evaluate, judges, row, m
     assert result["judging"]["similarity"] == "embedding"
     assert result["judging"]["embedding_model"] == {"path": "tiny"}
     assert [pair["cosine"] for pair in result["details"][0]["pairs"]] == [0.2, -0.4, 1.0]
+
+
+def test_sentences_are_compared_by_a_real_encoder(evaluate, judges, row, tmp_path):
+    path = str(save_tiny_bert(tmp_path))
+    result = evaluate(
+        row(response="The cat sat. The dog ran far. The cat sat."),
+        metrics=["response_self_distinctness"],
+        similarity="embedding",
+        embedding_model={"path": path},
+    )
+    first, same, third = (pair["cosine"] for pair in result["details"][0]["pairs"])
+    assert same == pytest.approx(1.0)
+    assert first == pytest.approx(third)
+    assert result["response_self_distinctness"] == pytest.approx(
+        (3 - max(first, 0) - same - max(third, 0)) / 3
+    )
+    assert judges[0].calls == []
 
 
 def test_progress_is_told_for_every_chunk(evaluate, row):

@@ -103,7 +103,13 @@ def test_few_common_rows_are_warned_about_and_coverage_is_shown(faithful, result
     )
     shown = section(thelma_report("d", {"a": faithful, "b": broken}), "a against b")
     assert rows_of(shown)["groundedness"][-1] == "5 (24, 5)"
-    assert "fewer than 20 common rows for groundedness" in shown.notes[-1]
+    assert any("fewer than 20 common rows for every metric" in note for note in shown.notes)
+
+
+def test_systems_judged_in_different_ways_are_not_compared_silently(faithful, results_of):
+    other = results_of([f"{name} is a prime." for name in NAMES], lang="zh", judge={"lang": "zh"})
+    shown = section(thelma_report("d", {"a": faithful, "b": other}), "a against b")
+    assert "judged in different ways" in shown.notes[-1]
 
 
 def test_results_without_rows_cannot_be_compared(faithful, careless):

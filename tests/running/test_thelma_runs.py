@@ -149,6 +149,16 @@ def test_a_judge_that_cannot_be_used_ends_the_task_with_one_message(tea):
     assert len(tea.transcript()) == 0
 
 
+def test_a_judge_that_nobody_serves_is_one_message_and_a_failed_run(tea):
+    # Port 9 of this machine: nothing listens there.
+    judge = {"type": "EndpointJudge", "url": "http://127.0.0.1:9/v1", "model": "m"}
+    code, output = tea.shop.run(tea.config("faithful", judge={**judge, "max_attempts": 1}))
+    assert code == 1
+    assert "Traceback" not in output
+    assert "127.0.0.1:9" in output
+    assert not tea.shop.file("results", "faithful", "tea").exists()
+
+
 def test_a_killed_evaluation_goes_on_where_it_was_and_ends_the_same(tea):
     tea.shop.run(tea.config("faithful"))
     whole, calls = tea.results(), len(tea.transcript())

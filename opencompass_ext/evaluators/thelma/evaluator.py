@@ -8,14 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opencompass_ext.errors import ConfigError, did_you_mean
+from opencompass_ext.errors import ConfigError
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.evaluators.thelma.asking import judge_rows
 from opencompass_ext.evaluators.thelma.judged import ScoringOptions
+from opencompass_ext.evaluators.thelma.options import (
+    check_judge,
+    check_shares,
+    check_similarity,
+    chosen_metrics,
+)
 from opencompass_ext.evaluators.thelma.rows import make_row
 from opencompass_ext.evaluators.thelma.summary import Tally
 from opencompass_ext.judging import BaseJudge
-from opencompass_ext.metrics.thelma import METRICS
 from opencompass_ext.metrics.thelma_diagnosis import HIGH, LOW
 from opencompass_ext.outputs import atomic_writer, to_json
 from opencompass_ext.registry import EVALUATORS, JUDGES
@@ -111,15 +116,13 @@ class ThelmaEvaluator(BaseEvaluator):
         evidence: str | Path | None = None,
         progress: Callable[[int, int, int], None] | None = None,
     ) -> None:
-        if not isinstance(judge_cfg, Mapping) or "type" not in judge_cfg:
-            raise ConfigError(
-                "judge_cfg must be a dict with a 'type', such as dict(type='EndpointJudge', "
-                f"url=..., model=...); got {judge_cfg!r:.80}"
-            )
-        _check_similarity(similarity, embedding_model)
-        _check_shares(low=low, high=high, min_coverage=min_coverage, min_judged=min_judged)
+        check_judge(judge_cfg)
+        check_similarity(similarity, embedding_model)
+        check_shares(low=low, high=high, min_coverage=min_coverage, min_judged=min_judged)
+        if low > high:
+            raise ConfigError(f"low={low} must not be above high={high}")
         self.judge_cfg = judge_cfg
-        self.options = ScoringOptions(_chosen(metrics), joint, soft, literal_eq7)
+        self.options = ScoringOptions(chosen_metrics(metrics), joint, soft, literal_eq7)
         self.similarity = similarity
         self.embedding_model = dict(embedding_model or {})
         self.lang = lang
@@ -256,32 +259,3 @@ class ThelmaEvaluator(BaseEvaluator):
             "sentence_language": self.sentence_language,
             "seed": self.seed,
         }
-
-
-def _chosen(metrics: str | Sequence[str]) -> tuple[str, ...]:
-    if metrics == "all":
-        return METRICS
-    if isinstance(metrics, str) or not metrics:
-        raise ConfigError(f"metrics must be 'all' or a list of names, got {metrics!r}")
-    for name in metrics:
-        if name not in METRICS:
-            raise ConfigError(f"THELMA has no metric {name!r}: {did_you_mean(str(name), METRICS)}")
-    return tuple(name for name in METRICS if name in metrics)
-
-
-def _check_similarity(similarity: str, embedding_model: Mapping[str, Any] | None) -> None:
-    if similarity not in ("judge", "embedding"):
-        raise ConfigError(f"similarity must be 'judge' or 'embedding', got {similarity!r}")
-    if similarity == "embedding" and "path" not in (embedding_model or {}):
-        raise ConfigError("similarity='embedding' needs embedding_model=dict(path=...)")
-    if similarity == "judge" and embedding_model:
-        raise ConfigError("embedding_model is used with similarity='embedding' only")
-
-
-def _check_shares(**shares: Any) -> None:
-    for name, value in shares.items():
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not 0 <= value <= 1:
-            raise ConfigError(f"{name} must be a number from 0 to 1, got {value!r}")
-    if shares["low"] > shares["high"]:
-        raise ConfigError(f"low={shares['low']} must not be above high={shares['high']}")

@@ -10,10 +10,10 @@ from typing import Any
 from opencompass_ext.datasets.rag_rows import response_key
 from opencompass_ext.evaluators.thelma.evidence import evidence
 from opencompass_ext.evaluators.thelma.judged import JudgedRow, ScoringOptions
+from opencompass_ext.evaluators.thelma.means import mean_entries
 from opencompass_ext.evaluators.thelma.rows import RagRow
 from opencompass_ext.judging.prompts.fence import injection_signs
-from opencompass_ext.metrics.bootstrap import mean_interval
-from opencompass_ext.metrics.thelma import Score, set_score
+from opencompass_ext.metrics.thelma import Score
 from opencompass_ext.metrics.thelma_diagnosis import RULES, diagnose, rule_holds
 
 # Claims without support that the results show; the evidence has all.
@@ -33,7 +33,7 @@ class Tally:
         failed_rows: Rows that the judge left without some usable answer.
         failures: Why, counted over all questions.
         counts: Other things counted.
-        refusals: For each row with a known answer to it, whether its response was a refusal.
+        refusals: 1 for each row whose response is a refusal, 0 for the others.
         unsupported: The first claims that the sources do not support.
     """
 
@@ -46,7 +46,7 @@ class Tally:
     failed_rows: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
-    refusals: list[bool] = field(default_factory=list)
+    refusals: list[Score] = field(default_factory=list)
     unsupported: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, judged: JudgedRow) -> None:
@@ -57,9 +57,8 @@ class Tally:
         failures = judged.failures
         self.failed_rows += bool(failures)
         self.failures.update(failures)
-        if judged.is_refusal is not None:
-            self.refusals.append(judged.is_refusal)
         row = judged.row
+        self.refusals.append(_refusal(judged))
         self.counts.update(
             verdicts=len(judged.verdicts),
             unsure_verdicts=judged.unsure,
@@ -110,52 +109,24 @@ class Tally:
             min_coverage: Share of the rows that a metric must be scored on for its mean to be
                 shown.
         """
-        metrics: dict[str, float | None] = {}
-        intervals: dict[str, list[float] | None] = {}
-        coverage: dict[str, Any] = {}
-        reasons: dict[str, str] = {}
-        for name in self.options.metrics:
-            found = set_score(self.scores.get(name, []))
-            coverage[name] = {
-                "n_scored": found.n_scored,
-                "n_total": found.n_total,
-                "null_rows": found.reasons,
-            }
-            metrics[name] = found.mean
-            if found.mean is None:
-                reasons[name] = _main_reason(found.reasons)
-            elif found.n_scored < min_coverage * found.n_total:
-                metrics[name] = None
-                reasons[name] = "coverage_below_minimum"
-            interval = mean_interval(_values(self.scores.get(name, [])), seed=seed)
-            shown = interval if metrics[name] is not None else None
-            intervals[f"{name}_ci95"] = None if shown is None else list(shown)
-            if shown is None:
-                reasons[f"{name}_ci95"] = reasons.get(name, "fewer_than_two_scored_rows")
+        scores: dict[str, list[Score]] = {name: [] for name in self.options.metrics}
+        scores.update(self.scores)
+        if not {"response_precision", "groundedness"}.isdisjoint(scores):
+            # Whether a response refuses is told when it is cut into claims.
+            scores["refusal_rate"] = self.refusals
+        means = mean_entries(scores, seed=seed, min_coverage=min_coverage)
         return {
-            **metrics,
-            **self._refusal_rate(reasons),
-            **intervals,
-            "reasons": reasons,
-            "coverage": coverage,
+            **means,
             "counts": {
                 "rows": len(self.details),
                 "rows_with_judge_failures": self.failed_rows,
                 "judge_failures": dict(self.failures),
                 **self.counts,
             },
-            "diagnosis": self._diagnosis(metrics),
+            "diagnosis": self._diagnosis({name: means[name] for name in self.options.metrics}),
             "unsupported_claims": self.unsupported,
             "details": self.details,
         }
-
-    def _refusal_rate(self, reasons: dict[str, str]) -> dict[str, float | None]:
-        if {"response_precision", "groundedness"}.isdisjoint(self.options.metrics):
-            return {}  # Whether a response refuses is told when it is cut into claims.
-        if not self.refusals:
-            reasons["refusal_rate"] = "no_response_cut_into_claims"
-            return {"refusal_rate": None}
-        return {"refusal_rate": sum(self.refusals) / len(self.refusals)}
 
     def _diagnosis(self, metrics: Mapping[str, float | None]) -> dict[str, Any]:
         """Return which patterns hold for the means, and how many rows show each."""
@@ -183,9 +154,9 @@ def _signs(row: RagRow) -> dict[str, list[str]]:
     return {name: signs for name, signs in found.items() if signs}
 
 
-def _values(scores: Sequence[Score]) -> list[float]:
-    return [score.value for score in scores if score.value is not None]
-
-
-def _main_reason(reasons: Mapping[str, int]) -> str:
-    return max(reasons, key=lambda name: reasons[name]) if reasons else "no_rows"
+def _refusal(judged: JudgedRow) -> Score:
+    if not judged.row.response:
+        return Score(None, "no_response")
+    if judged.is_refusal is None:
+        return Score(None, "not_cut_into_claims")
+    return Score(float(judged.is_refusal))

@@ -63,7 +63,7 @@ def _metrics(results: Mapping[str, Results]) -> Section:
         for name in names
     ]
     if any("refusal_rate" in of for of in results.values()):
-        refusals = (share(of.get("refusal_rate")) for of in results.values())
+        refusals = (_cell(of, "refusal_rate") for of in results.values())
         rows.append(("refusal_rate", "responses that decline to answer", *refusals))
     return Section(
         "Metrics",

@@ -54,7 +54,7 @@ def test_metrics_stand_beside_how_many_rows_they_are_taken_over(faithful, carele
         "1.000 [1.000, 1.000] (24/24)",
         "0.000 [0.000, 0.000] (24/24)",
     )
-    assert shown["refusal_rate"][1:] == ("0.000", "0.000")
+    assert shown["refusal_rate"][1:] == ("0.000 [0.000, 0.000] (24/24)",) * 2
 
 
 def test_null_rows_unsure_verdicts_and_failures_are_told(results_of):

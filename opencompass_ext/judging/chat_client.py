@@ -7,17 +7,15 @@ thread.
 
 from __future__ import annotations
 
-import functools
+import asyncio
 import itertools
-import queue
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import httpx
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
 from opencompass_ext.endpoints.posting import Poster, PostFailure, PostOptions
 from opencompass_ext.errors import ModelError
@@ -25,12 +23,12 @@ from opencompass_ext.judging.base import Call, Reply
 from opencompass_ext.judging.chat_reply import is_too_long, to_failed_reply, to_reply
 from opencompass_ext.judging.limits import AdaptiveLimit, RateLimit
 from opencompass_ext.judging.reply_format import ReplyFormat, speaks_of_format
+from opencompass_ext.judging.tasks import Tasks
 
 # Statuses that speak of the endpoint, not of one request: asking further would be in vain.
 _USELESS = (401, 402, 403, 404, 405)
 # Requests in a row, the first of a run, that may be refused before the run ends.
 _MOST_REFUSALS = 3
-_Answered: TypeAlias = "queue.SimpleQueue[tuple[int, Future[Reply]]]"
 
 
 @dataclass(frozen=True)
@@ -78,47 +76,49 @@ class ChatClient:
         first = next(numbered, None)
         if first is None:
             return
+        todo = itertools.chain([first], numbered)
+        ended: list[tuple[int, asyncio.Task[Reply]]] = []
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
             client = stack.enter_context(
                 portal.wrap_async_context_manager(self._poster.client(self._options.concurrency))
             )
-            yield from self._drive(portal, client, itertools.chain([first], numbered))
-
-    def _drive(
-        self,
-        portal: BlockingPortal,
-        client: httpx.AsyncClient,
-        calls: Iterator[tuple[int, Call]],
-    ) -> Iterator[tuple[int, Reply]]:
-        answered: _Answered = queue.SimpleQueue()
-        running: dict[int, Future[Reply]] = {}
-        try:
+            tasks: Tasks[Reply] = Tasks(portal.call(asyncio.get_running_loop))
+            # Before the client is closed, which would make requests fail and try again.
+            stack.callback(portal.call, tasks.cancel)
             while True:
-                # Until the form of replies is settled, one call at a time finds it out.
-                while len(running) < (self._limit.now if self._format.is_settled else 1):
-                    number, call = next(calls, (-1, None))
-                    if call is None:
-                        break
-                    future = portal.start_task_soon(self._answer, client, call)
-                    running[number] = future
-                    future.add_done_callback(functools.partial(_hand_over, answered, number))
-                if not running:
+                replies, error = self._read(ended)
+                if error is None:
+                    room = self._room() - tasks.running
+                    some = itertools.islice(todo, max(0, room))
+                    tasks.start({number: self._answer(client, call) for number, call in some})
+                # What was answered beside an error has been paid for.
+                yield from replies
+                if error is not None:
+                    raise error
+                ended = tasks.wait()
+                if not ended:
                     return
-                number, future = answered.get()
-                del running[number]
-                try:
-                    reply = future.result()
-                    self._check_patience(reply)
-                except ModelError:
-                    # What was answered meanwhile has been paid for.
-                    yield from _answered_by_now(answered)
-                    raise
-                yield number, reply
-        finally:
-            # Before the client is closed, which would make them fail and try again.
-            for future in running.values():
-                future.cancel()
+
+    def _room(self) -> int:
+        # Until the form of replies is settled, one call at a time finds it out.
+        return self._limit.now if self._format.is_settled else 1
+
+    def _read(
+        self, ended: Iterable[tuple[int, asyncio.Task[Reply]]]
+    ) -> tuple[list[tuple[int, Reply]], ModelError | None]:
+        """Return the replies, and the error that says that the endpoint is of no use."""
+        replies: list[tuple[int, Reply]] = []
+        useless: ModelError | None = None
+        for number, task in ended:
+            try:
+                reply = task.result()
+                self._check_patience(reply)
+            except ModelError as error:
+                useless = useless or error
+            else:
+                replies.append((number, reply))
+        return replies, useless
 
     async def _answer(self, client: httpx.AsyncClient, call: Call) -> Reply:
         while True:
@@ -187,14 +187,3 @@ class ChatClient:
 
     def _error(self, reason: str) -> ModelError:
         return ModelError(f"the judge at {self._options.post.url}: {reason}")
-
-
-def _hand_over(answered: _Answered, number: int, future: Future[Reply]) -> None:
-    answered.put((number, future))
-
-
-def _answered_by_now(answered: _Answered) -> Iterator[tuple[int, Reply]]:
-    while not answered.empty():
-        number, future = answered.get()
-        if future.exception() is None:
-            yield number, future.result()

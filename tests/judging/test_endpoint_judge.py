@@ -435,7 +435,8 @@ def test_calls_are_taken_only_when_there_is_room(judge, server):
     replies = judge(concurrency=2).ask(stream())
     for done in range(1, 6):
         next(replies)
-        assert len(taken) <= done + 2
+        # Two that run, and two that have been answered and not been handed out.
+        assert len(taken) <= done + 4
 
 
 # Configs.

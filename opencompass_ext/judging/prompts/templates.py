@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +59,7 @@ class Templates:
 
     texts: Mapping[str, str]
     words: Words
+    _versions: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def fill(self, name: str, values: Mapping[str, str]) -> str:
         """Return a template with its placeholders filled in, each once and verbatim.
@@ -73,10 +74,13 @@ class Templates:
 
     def version(self, kind: str) -> str:
         """Return 12 hex digits that change with any word of the templates ``kind`` is made of."""
+        if kind in self._versions:
+            return self._versions[kind]
         shared = ("material", "answer_verdicts", "answer_word", "repair", "repair_verdicts")
         content = [self.texts[name] for name in (kind, *shared)]
         content += [str(self.words.asked), str(sorted(self.words.meaning.items()))]
-        return hashlib.sha256("\0".join(content).encode()).hexdigest()[:12]
+        self._versions[kind] = hashlib.sha256("\0".join(content).encode()).hexdigest()[:12]
+        return self._versions[kind]
 
 
 @functools.lru_cache

@@ -15,7 +15,7 @@ from opencompass_ext.evaluators.answers.comparisons import (
 from opencompass_ext.evaluators.answers.predictors import LENGTH, Predictor, why_incomplete
 from opencompass_ext.evaluators.answers.rows import AnswerRow
 from opencompass_ext.metrics.pairwise import accuracy_difference, agreement, credits
-from opencompass_ext.metrics.ranks import rank_agreement
+from opencompass_ext.metrics.rank_agreement import rank_agreement, rank_agreement_difference
 
 OVERALL = None
 
@@ -75,37 +75,49 @@ def ranks_agreement(
         if not chosen and category is not OVERALL:
             continue
         kept, excluded = _complete(chosen, predictors)
-        found = []
-        for predictor in predictors:
-            # Rank 1 is the best, so the score is turned to have its best values low.
-            of_predictor = rank_agreement(
-                [-predictor.goodness(n) for n in kept],
-                [rows[n].rank or 0.0 for n in kept],
-                [rows[n].question for n in kept],
-                seed=seed,
-                resamples=resamples,
-            )
-            found.append(
-                {
-                    **_named(predictor),
-                    "tau_b": of_predictor.pooled.value,
-                    "tau_b_p": of_predictor.pooled.p,
-                    "tau_b_ci95": of_predictor.pooled_ci95,
-                    "mean_tau": of_predictor.mean,
-                    "mean_tau_ci95": of_predictor.mean_ci95,
-                    "questions_in_mean": of_predictor.questions_in_mean,
-                }
-            )
         groups.append(
             {
                 "category": category,
                 "n": len(kept),
                 "questions": len({rows[n].question for n in kept}),
                 "excluded": excluded,
-                "predictors": found,
+                "predictors": _ranks_of_group(kept, rows, predictors, seed, resamples),
             }
         )
     return {"groups": groups}
+
+
+def _ranks_of_group(
+    kept: Sequence[int],
+    rows: Sequence[AnswerRow],
+    predictors: Sequence[Predictor],
+    seed: int,
+    resamples: int,
+) -> list[dict[str, Any]]:
+    gold = [rows[n].rank or 0.0 for n in kept]
+    questions = [rows[n].question for n in kept]
+    # Rank 1 is the best, so a score is turned to have its best values low.
+    badness = {p.name: [-p.goodness(n) for n in kept] for p in predictors}
+    options = {"seed": seed, "resamples": resamples}
+    found = []
+    for predictor in predictors:
+        own = badness[predictor.name]
+        of_predictor = rank_agreement(own, gold, questions, **options)
+        record = {
+            **_named(predictor),
+            "tau_b": of_predictor.pooled.value,
+            "tau_b_p": of_predictor.pooled.p,
+            "tau_b_ci95": of_predictor.pooled_ci95,
+            "mean_tau": of_predictor.mean,
+            "mean_tau_ci95": of_predictor.mean_ci95,
+            "questions_in_mean": of_predictor.questions_in_mean,
+        }
+        if predictor.name != LENGTH:
+            record["versus_length"] = rank_agreement_difference(
+                own, badness[LENGTH], gold, questions, **options
+            )._asdict()
+        found.append(record)
+    return found
 
 
 def _groups(rows: Sequence[AnswerRow]) -> list[str | None]:

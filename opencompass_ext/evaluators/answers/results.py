@@ -18,6 +18,7 @@ from opencompass_ext.evaluators.answers.statements import (
     coverage_statement,
     groundedness_statement,
     preference_statement,
+    ranks_statement,
 )
 from opencompass_ext.evaluators.answers.systems import systems_table
 from opencompass_ext.metrics.bootstrap import mean_interval
@@ -67,6 +68,8 @@ def answer_results(
     statement = coverage_statement(systems)
     if preferences is not None:
         statement += preference_statement(primary.name, preferences)
+    if of_ranks is not None:
+        statement += ranks_statement(primary.name, of_ranks)
     if grounded is not None:
         statement += groundedness_statement(primary.name, grounded)
     lost = primary.null_reasons()

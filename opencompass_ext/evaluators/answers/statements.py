@@ -29,6 +29,30 @@ def preference_statement(primary: str, agreement: Mapping[str, Any]) -> list[str
     ]
 
 
+def ranks_statement(primary: str, ranks: Mapping[str, Any]) -> list[str]:
+    """Return whether a score beats length at putting answers in the order of people's ranks.
+
+    Args:
+        primary: Name of the score.
+        ranks: What ``ranks_agreement`` returned.
+    """
+    overall = ranks["groups"][0]
+    of = {record["name"]: record for record in overall["predictors"]}
+    own, length = of[primary], of[LENGTH]
+    if own["tau_b"] is None:
+        return [f"No two ranked answers to a question differ in rank and {primary}: no tau-b."]
+    said = (
+        f"{primary} and people's ranks of {overall['n']} answers: tau-b {_share(own, 'tau_b')}, "
+        f"{_against(own['tau_b_ci95'], 0.0, 'chance', 'the same as chance (0)')}"
+    )
+    if length["tau_b"] is None:
+        return [f"{said}. The answers to a question are all of the same length."]
+    return [
+        f"{said}; the longer first: {_share(length, 'tau_b')}. "
+        f"{_verdict(primary, own['versus_length'], 'tau-b')}"
+    ]
+
+
 def groundedness_statement(primary: str, found: Mapping[str, Any]) -> list[str]:
     """Return whether a score beats length at telling grounded answers from others.
 

@@ -52,19 +52,23 @@ def rank_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Section]
     if ranks is None:
         return
     overall, *categories = ranks["groups"]
-    rows = [
-        [
-            score_label(record),
-            share(record["tau_b"], record["tau_b_ci95"]),
-            p_value(record["tau_b_p"]),
-            share(record["mean_tau"], record["mean_tau_ci95"]),
-            str(record["questions_in_mean"]),
-        ]
-        for record in overall["predictors"]
-    ]
+    rows = []
+    for record in overall["predictors"]:
+        versus = record.get("versus_length") or {"value": None, "ci95": None}
+        rows.append(
+            [
+                score_label(record),
+                share(record["tau_b"], record["tau_b_ci95"]),
+                p_value(record["tau_b_p"]),
+                difference(versus["value"], versus["ci95"]),
+                share(record["mean_tau"], record["mean_tau_ci95"]),
+                str(record["questions_in_mean"]),
+            ]
+        )
+    headings = ["tau-b ↑, pooled", "p", "less that of length", "mean of questions ↑", "of"]
     yield Section(
         f"Agreement with people's ranks{suffix}",
-        table=make_table(["score", "tau-b ↑, pooled", "p", "mean of questions ↑", "of"], rows),
+        table=make_table(["score", *headings], rows),
         notes=(
             _counted(overall, "answers", {}),
             "The p-value takes ranks of one question for independent, which they are not; the "

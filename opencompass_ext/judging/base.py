@@ -83,9 +83,11 @@ class BaseJudge(ABC):
         max_tokens: Most tokens of one reply.
         answers_by_likelihood: Whether verdicts are read from the likelihood of words, so that a
             call has one unit and its prompt asks for one word.
+        concurrency: Most calls that it works on at once.
     """
 
     max_tokens: int
+    concurrency: int = 1
     answers_by_likelihood: ClassVar[bool] = False
 
     @abstractmethod

@@ -30,7 +30,7 @@ def test_a_row_scores_alike_alone_first_and_last(evaluate, rows):
 
 def test_chunks_change_nothing(evaluate, rows, monkeypatch):
     whole = evaluate(*rows)
-    monkeypatch.setattr(module, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(module, "ROWS_PER_CONNECTION", 2)
     in_chunks = evaluate(*rows)
     assert in_chunks == whole
 

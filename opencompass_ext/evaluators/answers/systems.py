@@ -33,7 +33,7 @@ def systems_table(
         ``ranked_by``, ``questions`` and ``common_questions`` (see ``metrics.systems.Ranking``),
         ``missing`` (system -> questions that it did not answer), ``unscored`` (systems without any
         score), ``systems`` (one record each), and where people voted ``agreement_with_people``:
-        tau-b of the two orders of the systems.
+        tau-b of the order of the systems by people's win rate and that by rank or win rate.
     """
     ranking = _rank(rows, primary, seed, resamples)
     of_rivals = {rival.name: _rank(rows, rival, seed, resamples) for rival in rivals}
@@ -61,13 +61,10 @@ def systems_table(
         "systems": records,
     }
     if by_people:
-        both = [
-            (record["rank"], -record["human_win_rate"])
-            for record in records
-            if record["rank"] is not None and record["human_win_rate"] is not None
-        ]
-        found_tau = kendall_tau_b([rank for rank, _ in both], [rate for _, rate in both])
-        table["agreement_with_people"] = found_tau._asdict()
+        table["agreement_with_people"] = {
+            "rank": _order_agreement(records, "rank", sign=1),
+            "win_rate": _order_agreement(records, "win_rate", sign=-1),
+        }
     return table
 
 

@@ -64,12 +64,13 @@ def systems_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Secti
         "Win rate: share of the comparisons with another system's answer to the same question "
         "that the score decides for this one.",
     ]
-    if has_people and found["agreement_with_people"]["value"] is not None:
-        tau = found["agreement_with_people"]
-        notes.append(
-            f"Order of the {tau['n']} systems by this score and by people's win rate: tau-b "
+    if has_people:
+        notes += [
+            f"Order of the {tau['n']} systems by {meaning} and by people's win rate: tau-b "
             f"{share(tau['value'])}, p {p_value(tau['p'])}."
-        )
+            for name, meaning in (("rank", "rank"), ("win_rate", "win rate"))
+            if (tau := found["agreement_with_people"][name])["value"] is not None
+        ]
     yield Section(f"Systems{suffix}", table=make_table(columns, rows), notes=tuple(notes))
     yield from _other_scores(systems, suffix)
 

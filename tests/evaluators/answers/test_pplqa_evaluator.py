@@ -30,7 +30,9 @@ def test_a_set_with_a_known_answer(graded_set, evaluate):
         "fair",
         "bad",
     ]
-    assert results["analysis"]["systems"]["agreement_with_people"]["value"] == pytest.approx(1.0)
+    people = results["analysis"]["systems"]["agreement_with_people"]
+    assert people["rank"]["value"] == pytest.approx(1.0)
+    assert people["win_rate"]["value"] == pytest.approx(1.0)
     assert any(
         "beats the length baseline" in sentence for sentence in results["analysis"]["statement"]
     )

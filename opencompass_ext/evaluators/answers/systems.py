@@ -68,6 +68,15 @@ def systems_table(
     return table
 
 
+def _order_agreement(records: Sequence[dict[str, Any]], name: str, *, sign: int) -> dict[str, Any]:
+    both = [
+        (sign * record[name], -record["human_win_rate"])
+        for record in records
+        if record[name] is not None and record["human_win_rate"] is not None
+    ]
+    return kendall_tau_b([own for own, _ in both], [people for _, people in both])._asdict()
+
+
 def _rank(rows: Sequence[AnswerRow], predictor: Predictor, seed: int, resamples: int) -> Ranking:
     scores: dict[str, dict[str, float]] = {row.system: {} for row in rows}
     for row, score in zip(rows, predictor.scores, strict=True):

@@ -7,6 +7,7 @@ python benchmarks/bench_runs.py --only growth --most-rows 100000
     sets      50 data sets of 20 rows against one of 1,000, one model, one worker
     plan      a dry run of 10 models on 100 data sets: time and memory
     workers   two workers against one, on the CPU
+    ray       50 data sets of 20 rows by Ray against worker processes, once a worker has started
     growth    partition, journal and merge of up to a million rows
 
 All but ``growth`` and ``plan`` score with a small Llama of random weights made here, which takes
@@ -163,12 +164,7 @@ def measure_sets(folder: Path, options: argparse.Namespace) -> list[Measured]:
     """Many small data sets must cost little more than a large one: the model is loaded once."""
     model = make_model(folder / "model", hidden_size=256, layers=4)
     one = write_rows(folder / "one.jsonl", 1000, words=12)
-    lines = one.read_text().splitlines(keepends=True)
-    small = []
-    for i in range(50):
-        path = folder / f"set{i}.jsonl"
-        path.write_text("".join(lines[20 * i : 20 * (i + 1)]))
-        small.append(dataset(path))
+    small = cut(one, sets=50)
     together = run(config([model], [dataset(one)], folder), folder, mode="infer")
     apart = run(config([model], small, folder), folder, mode="infer")
     return [
@@ -176,6 +172,18 @@ def measure_sets(folder: Path, options: argparse.Namespace) -> list[Measured]:
         Measured("50 sets of 20 rows", f"{apart:.1f} s", ""),
         Measured("50 sets / one set", f"{apart / together:.2f}", "< 1.3"),
     ]
+
+
+def cut(path: Path, sets: int) -> list[dict[str, Any]]:
+    """Write the rows of a file to files of equal size; return the configs of data sets."""
+    lines = path.read_text().splitlines(keepends=True)
+    size = len(lines) // sets
+    datasets = []
+    for i in range(sets):
+        part = path.with_name(f"set{i}.jsonl")
+        part.write_text("".join(lines[size * i : size * (i + 1)]))
+        datasets.append(dataset(part))
+    return datasets
 
 
 def measure_plan(folder: Path, options: argparse.Namespace) -> list[Measured]:
@@ -221,6 +229,47 @@ def measure_workers(folder: Path, options: argparse.Namespace) -> list[Measured]
         ),
         Measured("speed of two / one", f"{seconds[1] / seconds[2]:.2f}", ">= 1.6"),
     ]
+
+
+def measure_ray(folder: Path, options: argparse.Namespace) -> list[Measured]:
+    """What Ray adds from the start of the first task on to the end of the last."""
+    model = make_model(folder / "model", hidden_size=256, layers=4)
+    small = cut(write_rows(folder / "one.jsonl", 1000, words=12), sets=50)
+    timed: dict[str, list[float]] = {"LocalRunner": [], "RayRunner": []}
+    for _ in range(2):
+        for runner, seconds in timed.items():
+            seconds.append(_seconds_at_work(config([model], small, folder), runner, folder))
+    local, ray = (min(seconds) for seconds in timed.values())
+    return [
+        Measured("50 sets of 20 rows, a worker process, best of 2", f"{local:.1f} s", ""),
+        Measured("50 sets of 20 rows, an actor of Ray, best of 2", f"{ray:.1f} s", ""),
+        Measured("Ray / worker process", f"{ray / local:.2f}", "< 1.25"),
+    ]
+
+
+def _seconds_at_work(settings: dict[str, Any], runner: str, folder: Path) -> float:
+    from opencompass_ext.outputs import RunFolder
+    from opencompass_ext.plan import plan_stage
+    from opencompass_ext.progress import Progress
+
+    moments: list[float] = []
+
+    class Stopwatch(Progress):
+        def started(self, pair: Any) -> None:
+            super().started(pair)
+            moments.append(time.monotonic())
+
+        def closed(self, outcome: Any, how: str, *, is_told: bool = False) -> None:
+            super().closed(outcome, how, is_told=is_told)
+            moments.append(time.monotonic())
+
+    settings["infer"]["runner"] = {"type": runner, "max_num_workers": 1}
+    stage = plan_stage(settings, "infer", RunFolder(folder / "out" / "20260101_000000"))
+    with Stopwatch("infer", len(stage.tasks)) as progress:
+        outcomes = stage.runner.run(stage.tasks, progress)
+    if any(outcome.status != "done" for outcome in outcomes):
+        raise SystemExit(f"tasks failed: {outcomes[0].error}")
+    return moments[-1] - moments[0]
 
 
 def measure_growth(folder: Path, options: argparse.Namespace) -> list[Measured]:
@@ -292,6 +341,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], list[Measured]]] = {
     "sets": measure_sets,
     "plan": measure_plan,
     "workers": measure_workers,
+    "ray": measure_ray,
     "growth": measure_growth,
 }
 

@@ -32,19 +32,22 @@ def preference_agreement(
         resamples: Resamples of each interval.
 
     Returns:
-        ``{"votes": {...}, "majority": {...}}``, each with ``ties``, ``unanswered`` and ``groups``;
-        ``majority`` is None when each pair has one vote. None when there are no votes.
+        ``{"votes": {...}, "majority": {...}}``, each with ``unanswered`` (votes about an answer
+        that is not there) and ``groups``, all answers first; ``majority`` is None when each pair
+        has one vote. None when there are no votes.
     """
     votes, majorities = by_vote(rows), by_majority(rows)
-    if not (votes.decided or votes.ties or votes.unanswered):
+    if votes == Comparisons((), (), 0):
         return None
 
     def described(found: Comparisons) -> dict[str, Any]:
         groups = []
         for category in _groups(rows):
             chosen = [c for c in found.decided if category in (OVERALL, rows[c.first].category)]
-            groups.append(_of_group(category, chosen, rows, predictors, seed, resamples))
-        return {"ties": found.ties, "unanswered": found.unanswered, "groups": groups}
+            ties = sum(category in (OVERALL, rows[row].category) for row in found.tied)
+            group = _of_group(chosen, rows, predictors, seed, resamples)
+            groups.append({"category": category, "ties": ties, **group})
+        return {"unanswered": found.unanswered, "groups": groups}
 
     return {
         "votes": described(votes),
@@ -127,7 +130,6 @@ def _groups(rows: Sequence[AnswerRow]) -> list[str | None]:
 
 
 def _of_group(
-    category: str | None,
     comparisons: Sequence[Comparison],
     rows: Sequence[AnswerRow],
     predictors: Sequence[Predictor],
@@ -161,7 +163,6 @@ def _of_group(
             )._asdict()
         found.append(record)
     return {
-        "category": category,
         "n": len(kept),
         "questions": len(set(questions)),
         "excluded": dict(Counter(why for why in lost if why is not None)),

@@ -28,12 +28,12 @@ class Comparisons(NamedTuple):
 
     Attributes:
         decided: Those with a winner.
-        ties: How many ended in a tie.
+        tied: The first row of each one that ended in a tie.
         unanswered: How many name a system that has no answer to the question.
     """
 
     decided: tuple[Comparison, ...]
-    ties: int
+    tied: tuple[int, ...]
     unanswered: int
 
 
@@ -79,13 +79,15 @@ def _votes(rows: Sequence[AnswerRow]) -> list[tuple[_Pair, str]]:
 
 
 def _compare(pairs: Sequence[tuple[_Pair, list[str]]]) -> Comparisons:
-    decided, ties, unanswered = [], 0, 0
+    decided: list[Comparison] = []
+    tied: list[int] = []
+    unanswered = 0
     for (first, second, _), winners in pairs:
         winner = majority(winners)
         if first is None or second is None:
             unanswered += 1
         elif winner == "tie":
-            ties += 1
+            tied.append(first)
         else:
             decided.append(Comparison(first, second, winner == "a"))
-    return Comparisons(tuple(decided), ties, unanswered)
+    return Comparisons(tuple(decided), tuple(tied), unanswered)

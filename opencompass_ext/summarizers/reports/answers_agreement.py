@@ -156,8 +156,8 @@ def score_label(record: Mapping[str, Any]) -> str:
 
 def _counted(group: Mapping[str, Any], what: str, votes: Mapping[str, Any]) -> str:
     said = f"{group['n']} {what} on {group['questions']} questions, the same for every score."
-    if votes.get("ties"):
-        said += f" Ties left out: {votes['ties']}."
+    if group.get("ties"):
+        said += f" Ties left out: {group['ties']}."
     if votes.get("unanswered"):
         said += f" About an answer that is not there: {votes['unanswered']}."
     return said + _excluded(group["excluded"])

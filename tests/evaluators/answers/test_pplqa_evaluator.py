@@ -144,8 +144,8 @@ def test_votes_count_one_by_one_and_by_majority(evaluate, make):
         results["analysis"]["preferences"]["votes"],
         results["analysis"]["preferences"]["majority"],
     )
-    assert (votes["ties"], votes["groups"][0]["n"]) == (1, 3)
-    assert (majority["ties"], majority["groups"][0]["n"]) == (0, 1)
+    assert (votes["groups"][0]["ties"], votes["groups"][0]["n"]) == (1, 3)
+    assert (majority["groups"][0]["ties"], majority["groups"][0]["n"]) == (0, 1)
     # x is preferred by two of three, whichever way round the votes name it; pplqa of y is lower.
     first = predictor(votes["groups"][0], "pplqa")
     assert first["accuracy"] == pytest.approx(1 / 3)
@@ -160,7 +160,7 @@ def test_one_vote_per_pair_is_its_own_majority(graded_set, evaluate):
 def test_a_split_vote_is_a_tie_of_the_majority(evaluate, make):
     votes = [{"a": "x", "b": "y", "winner": w} for w in "ab"]
     found = evaluate(*two_answers(make, votes))["analysis"]["preferences"]
-    assert (found["votes"]["ties"], found["majority"]["ties"]) == (0, 1)
+    assert [found[by]["groups"][0]["ties"] for by in ("votes", "majority")] == [0, 1]
     assert found["majority"]["groups"][0]["n"] == 0
 
 
@@ -169,7 +169,7 @@ def test_only_ties_leave_null_and_a_reason(evaluate, make):
     for metric in ("accuracy", "mcc", "f1_first", "longer_wins"):
         assert results[metric] is None
         assert results["reasons"][metric] == "no_scored_answers"
-    assert results["analysis"]["preferences"]["votes"]["ties"] == 1
+    assert results["analysis"]["preferences"]["votes"]["groups"][0]["ties"] == 1
     assert any("No decided vote" in sentence for sentence in results["analysis"]["statement"])
 
 
@@ -296,3 +296,18 @@ def test_rows_of_the_data_set_that_cannot_be_are_named(evaluate, make, change, s
 def test_two_answers_of_a_system_to_one_question_are_refused(evaluate, make):
     with pytest.raises(DataError, match="rows 0 and 1 are both the answer of 'x' to the question"):
         evaluate([make.row("q1", "x"), make.row("q1", "x")], [make.prediction()] * 2)
+
+
+def test_ties_are_counted_in_their_category(evaluate, make):
+    test_set, predictions = [], []
+    for question, category, winner in (("q1", "x", "tie"), ("q2", "x", "a"), ("q3", "y", "tie")):
+        votes = [{"a": "s", "b": "t", "winner": winner}]
+        for system in "st":
+            test_set.append(make.row(question, system, category=category, preferences=votes))
+            predictions.append(make.prediction())
+    groups = evaluate(test_set, predictions)["analysis"]["preferences"]["votes"]["groups"]
+    assert [(g["category"], g["n"], g["ties"]) for g in groups] == [
+        (None, 1, 2),
+        ("x", 1, 1),
+        ("y", 0, 1),
+    ]

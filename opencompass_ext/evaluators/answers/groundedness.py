@@ -56,6 +56,7 @@ def groundedness(
         found.append(record)
     return {
         "n": len(kept),
+        "questions": len(set(questions)),
         "grounded": sum(classes),
         "excluded": dict(Counter(why for why in lost.values() if why is not None)),
         "predictors": found,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.evaluators.answers.agreement import preference_agreement, ranks_agreement
@@ -22,6 +23,17 @@ from opencompass_ext.evaluators.answers.statements import (
 )
 from opencompass_ext.evaluators.answers.systems import systems_table
 from opencompass_ext.metrics.bootstrap import mean_interval
+
+ONE_QUESTION = "fewer_than_two_questions"
+_WITHOUT_VALUE = {
+    "mcc": "one_class_only",
+    "f1_first": "class_never_occurs",
+    "f1_second": "class_never_occurs",
+    "tau_b": "no_two_ranks_differ",
+    "mean_tau": "no_two_ranks_differ",
+    "auc": "one_class_only",
+}
+"""Why a metric has no value although there are answers to compare."""
 
 
 def answer_results(
@@ -50,20 +62,20 @@ def answer_results(
     length = length_predictor(rows)
     compared = [primary, *usable(rivals), length]
     options = {"seed": seed, "resamples": resamples}
-    results: dict[str, Any] = {**_mean(rows, primary, seed, resamples), "reasons": {}}
-    if results[primary.name] is None:
-        results["reasons"][primary.name] = _main_reason(primary)
+    results = _mean(rows, primary, seed, resamples)
     preferences = preference_agreement(rows, compared, **options)
     if preferences is not None:
         overall = preferences["votes"]["groups"][0]
-        _put(results, overall, primary, ("accuracy", "mcc", "f1_first", "f1_second"))
-        _put(results, overall, length, ("accuracy",), {"accuracy": "longer_wins"})
+        _put(
+            results, overall, primary, {m: m for m in ("accuracy", "mcc", "f1_first", "f1_second")}
+        )
+        _put(results, overall, length, {"accuracy": "longer_wins"})
     of_ranks = ranks_agreement(rows, compared, **options)
     if of_ranks is not None:
-        _put(results, of_ranks["groups"][0], primary, ("tau_b", "mean_tau"))
+        _put(results, of_ranks["groups"][0], primary, {"tau_b": "tau_b", "mean_tau": "mean_tau"})
     grounded = groundedness(rows, [*compared, *usable(of_sources)], **options)
     if grounded is not None:
-        _put(results, grounded, primary, ("auc",))
+        _put(results, grounded, primary, {"auc": "auc"})
     systems = systems_table(rows, primary, [*usable(rivals), length], **options)
     statement = coverage_statement(systems)
     if preferences is not None:
@@ -108,28 +120,44 @@ def _mean(
     ]
     values = [value for value, _ in scored]
     questions = [question for _, question in scored]
-    return {
-        primary.name: sum(values) / len(values) if values else None,
-        f"{primary.name}_ci95": mean_interval(values, questions, seed=seed, resamples=resamples),
-    }
+    name, interval = primary.name, mean_interval(values, questions, seed=seed, resamples=resamples)
+    reasons = {}
+    if not values:
+        reasons = dict.fromkeys((name, f"{name}_ci95"), _main_reason(primary))
+    elif interval is None:
+        reasons[f"{name}_ci95"] = ONE_QUESTION
+    mean = math.fsum(values) / len(values) if values else None
+    return {name: mean, f"{name}_ci95": interval, "reasons": reasons}
 
 
 def _put(
     results: dict[str, Any],
     group: dict[str, Any],
     predictor: Predictor,
-    metrics: Sequence[str],
-    names: dict[str, str] | None = None,
+    metrics: Mapping[str, str],
 ) -> None:
-    """Put metrics of a predictor at the top level, with their intervals or why they have none."""
+    """Put metrics of a predictor at the top level, with their intervals or why they have none.
+
+    Args:
+        results: Where they are put.
+        group: Holds the record of the predictor.
+        predictor: The predictor.
+        metrics: Name in the record -> name at the top level.
+    """
     record = next(r for r in group["predictors"] if r["name"] == predictor.name)
-    for metric in metrics:
-        name = (names or {}).get(metric, metric)
+    for metric, name in metrics.items():
         results[name] = record[metric]
-        if f"{metric}_ci95" in record:
+        has_interval = f"{metric}_ci95" in record
+        if has_interval:
             results[f"{name}_ci95"] = record[f"{metric}_ci95"]
         if record[metric] is None:
-            results["reasons"][name] = "no_scored_answers" if not group["n"] else "one_class"
+            reason = _WITHOUT_VALUE[metric] if group["n"] else "nothing_to_compare"
+            results["reasons"][name] = reason
+            if has_interval:
+                results["reasons"][f"{name}_ci95"] = reason
+        elif has_interval and record[f"{metric}_ci95"] is None:
+            few = group["questions"] < 2
+            results["reasons"][f"{name}_ci95"] = ONE_QUESTION if few else "rarely_defined"
 
 
 def _main_reason(primary: Predictor) -> str:

@@ -70,7 +70,7 @@ def test_the_cosine_stands_beside_the_scores(labelled, evaluate, monkeypatch):
 def test_labels_of_one_class_have_no_auc(labelled, evaluate):
     results = evaluate(*labelled([(1, 5, 1), (2, 5, 1)]))
     assert results["auc"] is None
-    assert results["reasons"]["auc"] == "one_class"
+    assert results["reasons"]["auc"] == "one_class_only"
     assert any("all of one kind" in sentence for sentence in results["analysis"]["statement"])
 
 

@@ -168,7 +168,7 @@ def test_only_ties_leave_null_and_a_reason(evaluate, make):
     results = evaluate(*two_answers(make, [{"a": "x", "b": "y", "winner": "tie"}]))
     for metric in ("accuracy", "mcc", "f1_first", "longer_wins"):
         assert results[metric] is None
-        assert results["reasons"][metric] == "no_scored_answers"
+        assert results["reasons"][metric] == "nothing_to_compare"
     assert results["analysis"]["preferences"]["votes"]["groups"][0]["ties"] == 1
     assert any("No decided vote" in sentence for sentence in results["analysis"]["statement"])
 
@@ -311,3 +311,39 @@ def test_ties_are_counted_in_their_category(evaluate, make):
         ("x", 1, 1),
         ("y", 0, 1),
     ]
+
+
+def test_every_null_has_a_reason(evaluate, make):
+    votes = [{"a": "x", "b": "y", "winner": "a"}]
+    test_set = [
+        make.row("q", system, preferences=votes, rank=1, grounded=1) for system in ("x", "y")
+    ]
+    results = evaluate(test_set, [make.prediction(h_aq=1.8), make.prediction(h_aq=1.9)])
+    nulls = {name for name, value in results.items() if value is None}
+    assert nulls == set(results["reasons"])
+    assert results["reasons"] == {
+        "pplqa_ci95": "fewer_than_two_questions",
+        "accuracy_ci95": "fewer_than_two_questions",
+        "mcc": "one_class_only",
+        "mcc_ci95": "one_class_only",
+        "f1_second": "class_never_occurs",
+        "longer_wins_ci95": "fewer_than_two_questions",
+        **dict.fromkeys(
+            ("tau_b", "tau_b_ci95", "mean_tau", "mean_tau_ci95"), "no_two_ranks_differ"
+        ),
+        **dict.fromkeys(("auc", "auc_ci95"), "one_class_only"),
+    }
+
+
+def test_a_metric_that_few_resamples_have_has_no_interval(evaluate, make):
+    test_set, predictions = [], []
+    # One of 20 comparisons is won by the second answer: a third of the resamples lack that class.
+    for number in range(20):
+        votes = [{"a": "x", "b": "y", "winner": "b" if number == 0 else "a"}]
+        for system, h in (("x", 1.5), ("y", 1.6 if number else 1.4)):
+            test_set.append(make.row(f"q{number}", system, preferences=votes))
+            predictions.append(make.prediction(h_aq=h))
+    results = evaluate(test_set, predictions)
+    assert results["mcc"] == 1.0
+    assert results["mcc_ci95"] is None
+    assert results["reasons"]["mcc_ci95"] == "rarely_defined"

@@ -148,7 +148,7 @@ def test_what_is_left_out_is_listed(report_of):
 
 def test_an_empty_set_still_makes_a_report(report_of):
     nothing = PPLqaEvaluator().evaluate(1, 1, [], test_set=[], q=[], a_given_q=[], a=[])
-    assert nothing["reasons"] == {"pplqa": "no_rows"}
+    assert nothing["reasons"] == {"pplqa": "no_rows", "pplqa_ci95": "no_rows"}
     assert "# PPLqa: d" in to_markdown(report_of(nothing))
 
 

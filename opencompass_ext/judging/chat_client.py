@@ -112,12 +112,9 @@ class ChatClient:
         useless: ModelError | None = None
         for number, task in ended:
             try:
-                reply = task.result()
-                self._check_patience(reply)
+                replies.append((number, task.result()))
             except ModelError as error:
                 useless = useless or error
-            else:
-                replies.append((number, reply))
         return replies, useless
 
     async def _answer(self, client: httpx.AsyncClient, call: Call) -> Reply:
@@ -130,8 +127,8 @@ class ChatClient:
                     continue
                 return self._refused(failure, asked_as)
             self._limit.grow()
+            self._has_answered, self._without_answer = True, 0
             reply = to_reply(posted, asked_as)
-            self._has_answered = True
             is_whole = reply.text is not None and reply.finish_reason != "length"
             if is_whole and not self._format.note_reply(call, reply.text or ""):
                 continue
@@ -161,24 +158,19 @@ class ChatClient:
             raise self._error(str(failure))
         if failure.kind == "refused" and not self._format.is_settled:
             self._format.start_over()
-        return to_failed_reply(failure, asked_as)
+        reply = to_failed_reply(failure, asked_as)
+        if reply.reason != "too_long_for_judge":
+            self._check_patience(failure)
+        return reply
 
-    def _check_patience(self, reply: Reply) -> None:
-        if reply.text is not None:
-            self._without_answer = 0
-            return
-        if reply.reason == "too_long_for_judge":
-            return
+    def _check_patience(self, failure: PostFailure) -> None:
         self._without_answer += 1
-        most = (
-            self._options.give_up_after
-            if self._has_answered
-            else min(_MOST_REFUSALS, self._options.give_up_after)
-        )
+        most = self._options.give_up_after
+        if not self._has_answered:
+            most = min(most, _MOST_REFUSALS)
         if self._without_answer >= most:
             raise self._error(
-                f"{self._without_answer} requests in a row got no answer, the last one: "
-                f"{reply.message}"
+                f"{self._without_answer} requests in a row got no answer, the last one: {failure}"
             )
 
     def _note_failure(self, failure: PostFailure) -> None:

@@ -66,15 +66,16 @@ def to_reply(posted: Posted, reply_format: str) -> Reply:
 
 def to_failed_reply(failure: PostFailure, reply_format: str) -> Reply:
     """Return the reply that says why there is none."""
-    reason = _REASONS.get(failure.kind, "judge_error")
+    reason, message = _REASONS.get(failure.kind, "judge_error"), str(failure)
     if failure.kind == "refused" and is_too_long(failure.said):
         reason = "too_long_for_judge"
+        message += ". Set context_tokens of the judge, and long sources are read in parts"
     return Reply(
         None,
         seconds=failure.seconds,
         attempts=failure.attempts,
         reason=reason,
-        message=str(failure),
+        message=message,
         reply_format=reply_format,
     )
 

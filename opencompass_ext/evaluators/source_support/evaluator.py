@@ -36,7 +36,7 @@ class SourceSupportEvaluator(BaseEvaluator):
     Metrics, all higher is better: the means over rows of ``source_support``, of ``token_support``
     and of the ``token_support`` of each response's ``weakest_sentence``, with bootstrap intervals;
     see ``metrics.source_support``. Where the data set says what people found, ``auc``: how well
-    ``token_support`` tells grounded responses from others, and under ``labelled`` the same for
+    ``source_support`` tells grounded responses from others, and under ``labelled`` the same for
     every score, for the length of the response and, with an ``embedding_model``, for the cosine
     of response and sources. Where its rows have a ``kind`` and a ``group``, ``kinds`` compares the
     kinds of responses to the same sources.
@@ -184,9 +184,8 @@ class SourceSupportEvaluator(BaseEvaluator):
         )
         if labelled is not None:
             of = {record["name"]: record for record in labelled["scores"]}
-            first = of.get("token_support") or of.get("source_support") or {}
-            found = {"auc": first.get("auc"), "auc_ci95": first.get("auc_ci95")}
-            found["labelled"] = {**labelled, "auc_is_of": first.get("name")}
+            own = of.get("source_support", {})
+            found = {"auc": own.get("auc"), "auc_ci95": own.get("auc_ci95"), "labelled": labelled}
         kinds = kind_results(
             data, labels, {n: scores[n] for n in ("source_support", "token_support")}
         )

@@ -57,7 +57,7 @@ def groundedness_section(
     columns: list[str | Column] = [
         *("system", Column("support by", is_text=True), "n", f"judge's groundedness {UP}"),
         *(f"source_support {UP}", f"token_support {UP}", "rank correlation"),
-        *("labelled", f"AUC judge {UP}", f"AUC support {UP}"),
+        *("labelled", f"AUC judge {UP}", f"AUC source_support {UP}"),
     ]
     return Section(
         "Groundedness: the judge and the likelihood",
@@ -65,10 +65,7 @@ def groundedness_section(
             "On the responses that both have scored; means, and AUC where people labelled them.",
         ),
         table=make_table(columns, rows),
-        notes=(
-            "Rank correlation: Spearman's, of the judge's groundedness with token_support. It and the last "
-            "AUC take source_support where the model tells no single tokens.",
-        ),
+        notes=("Rank correlation: Spearman's, of the judge's groundedness with source_support.",),
     )
 
 
@@ -94,7 +91,6 @@ def _figures(common: _Common) -> list[str]:
     count = len(common.labels)
     judge, support = common.scores["groundedness"], common.scores["source_support"]
     finer = common.scores.get(FINER)
-    best = support if finer is None else finer
     labelled = [row for row, label in enumerate(common.labels) if label is not None]
     classes = [bool(common.labels[row]) for row in labelled]
     return [
@@ -102,9 +98,9 @@ def _figures(common: _Common) -> list[str]:
         share(math.fsum(judge) / count),
         share(math.fsum(support) / count),
         share(None if finer is None else math.fsum(finer) / count),
-        share(spearman(judge, best).value),
+        share(spearman(judge, support).value),
         str(len(labelled)),
-        *(_auc(classes, [scores[row] for row in labelled]) for scores in (judge, best)),
+        *(_auc(classes, [scores[row] for row in labelled]) for scores in (judge, support)),
     ]
 
 

@@ -115,7 +115,6 @@ def test_labels_give_an_auc_beside_that_of_length():
     assert results["auc"] == 0.75
     labelled = results["labelled"]
     assert (labelled["n"], labelled["grounded"], labelled["excluded"]) == (4, 2, {})
-    assert labelled["auc_is_of"] == "token_support"
     by_name = {record["name"]: record for record in labelled["scores"]}
     assert by_name["length"]["auc"] == 1.0
     assert by_name["length"]["direction"] == "shorter"

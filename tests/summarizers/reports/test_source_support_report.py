@@ -94,7 +94,7 @@ def test_the_judge_and_the_likelihood_stand_side_by_side():
     assert [auc.split()[0] for auc in aucs] == ["0.750", "1.000"]
 
 
-def test_without_single_tokens_source_support_takes_their_place():
+def test_without_single_tokens_their_mean_is_left_out():
     support = results([0.9, 0.1], labels=[1, 0], tokens=False)
     (row,) = side_by_side(judged(support, [1.0, 0.0]), support).table.rows
     assert row[5] == "-"

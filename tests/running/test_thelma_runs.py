@@ -126,7 +126,7 @@ def test_one_row_that_the_judge_never_answers_shows_in_counts_table_and_exit_cod
     assert tea.results()["coverage"]["groundedness"]["n_scored"] == 9
     assert tea.results()["groundedness"] == 1.0
     assert "(9/10)" in output
-    assert "the judge gave no usable answer for 1 of 10 rows (judge_timeout: 1)" in output
+    assert "on 1 of 10 rows without a usable answer (judge_timeout: 1)" in output
     code, output = tea.shop.run(tea.config(metrics=["groundedness"]), mode="eval", reuse="latest")
     assert code == 0, output
     assert tea.results()["coverage"]["groundedness"]["n_scored"] == 10

@@ -247,9 +247,9 @@ class ThelmaEvaluator(BaseEvaluator):
             return {}
         reasons = ", ".join(f"{reason}: {n}" for reason, n in tally.failures.most_common())
         return {
-            "incomplete": f"the judge gave no usable answer for {tally.failed_rows} of {rows} rows "
-            f"({reasons}), so their metrics are null; -m eval -r asks again where no reply came, "
-            "min_judged lets such rows pass"
+            "incomplete": f"the judge left questions on {tally.failed_rows} of {rows} rows without "
+            f"a usable answer ({reasons}), so metrics of theirs are null; -m eval -r asks again "
+            "where no reply came, min_judged lets such rows pass"
         }
 
     def _used_for(self, kind: str) -> list[str]:

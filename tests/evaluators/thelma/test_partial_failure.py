@@ -32,7 +32,7 @@ def test_one_unreadable_row_stops_no_other(evaluate, three_rows):
         "null_rows": {"judge_error": 1},
     }
     assert result["counts"]["rows_with_judge_failures"] == 1
-    assert "for 1 of 3 rows (judge_error:" in result["incomplete"]
+    assert "on 1 of 3 rows without a usable answer (judge_error:" in result["incomplete"]
 
 
 def test_a_metric_needs_only_its_own_verdicts(evaluate, three_rows):
@@ -80,7 +80,7 @@ def test_a_judge_that_never_gives_an_answer_scores_nothing_and_says_so(evaluate,
     judged = [name for name in result["coverage"] if name != "response_self_distinctness"]
     assert all(result[name] is None for name in judged)
     assert {result["coverage"][name]["n_scored"] for name in judged} == {0}
-    assert result["incomplete"].startswith("the judge gave no usable answer for 3 of 3 rows")
+    assert result["incomplete"].startswith("the judge left questions on 3 of 3 rows")
 
 
 def test_a_judge_that_cannot_be_used_stops_the_evaluation(evaluate, three_rows):

@@ -67,7 +67,7 @@ def test_a_pair_with_a_side_without_a_score_enters_no_rate(agreement, four_pairs
         "n_total": 4,
         "null_rows": {"side_without_a_score": 1},
     }
-    assert "for 1 of 8 rows" in found["incomplete"]
+    assert "on 1 of 8 rows" in found["incomplete"]
 
 
 def test_no_scored_pair_has_no_rate_and_a_reason(agreement):

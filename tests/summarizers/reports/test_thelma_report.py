@@ -67,7 +67,7 @@ def test_null_rows_unsure_verdicts_and_failures_are_told(results_of):
     notes = section(thelma_report("d", {"a": found}), "Metrics").notes
     assert any("a, groundedness: rows without a value: no_claims: 1" in note for note in notes)
     assert any('verdicts are "cannot tell", which counts as no' in note for note in notes)
-    assert any("a: the judge gave no usable answer for 1 of 4 rows" in note for note in notes)
+    assert any("a: the judge left questions on 1 of 4 rows" in note for note in notes)
 
 
 def test_the_diagnosis_names_the_component_to_mend(results_of):

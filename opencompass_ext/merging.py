@@ -23,8 +23,8 @@ from opencompass_ext.final_file import (
     read_provenance,
     write_final,
 )
-from opencompass_ext.outputs import RunFolder, journal_path, remove_parts, rows_path, writing
-from opencompass_ext.predictions_lock import locked
+from opencompass_ext.outputs import RunFolder, journal_path, rows_path, writing
+from opencompass_ext.predictions_lock import locked, remove_parts
 from opencompass_ext.records import RowRange, TaskOutcome
 
 _CHUNK_BYTES = 1 << 20

@@ -27,7 +27,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -204,18 +203,6 @@ def parts_on_disk(predictions: Path) -> dict[Path, tuple[int, int]]:
         if match is not None and entry.suffix in (".json", ".journal"):
             parts[entry.with_suffix(".json")] = (int(match[1]), int(match[2]))
     return dict(sorted(parts.items(), key=lambda item: item[1]))
-
-
-def remove_parts(predictions: Path) -> None:
-    """Delete the parts of a predictions file that is whole now.
-
-    Raises:
-        OutputError: They cannot be deleted.
-    """
-    folder = rows_folder(predictions)
-    with writing(folder):
-        if folder.is_dir():
-            shutil.rmtree(folder)
 
 
 class RunFolder:

@@ -32,10 +32,9 @@ from opencompass_ext.outputs import (
     journal_path,
     parts_on_disk,
     provenance_path,
-    remove_parts,
     rows_path,
 )
-from opencompass_ext.predictions_lock import acquire, release
+from opencompass_ext.predictions_lock import acquire, release, remove_parts
 from opencompass_ext.records import RowRange
 
 __all__ = ["PredictionsFile", "data_key", "load_predictions", "read_provenance"]
@@ -162,9 +161,9 @@ class PredictionsFile:
         )
         self._is_complete = True
         self._journal.remove()
-        self.close()
         if self.row_range is None:
             remove_parts(self.path)
+        self.close()
 
     def close(self) -> None:
         """Give the lock back. Rows that are not part of a final file stay in the journal."""
@@ -174,11 +173,14 @@ class PredictionsFile:
             self._lock = None
 
     def __enter__(self) -> PredictionsFile:
-        if not self._is_complete or self._journal.path.exists():
+        has_parts = self.row_range is None and bool(parts_on_disk(self.path))
+        if not self._is_complete or self._journal.path.exists() or has_parts:
             self._acquire()
         if self._is_complete:
-            # An earlier run may have ended between its last two steps.
+            # An earlier run may have ended between its last steps.
             self._journal.remove()
+            if has_parts:
+                remove_parts(self.path)
             self.close()
         return self
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from opencompass_ext.errors import PredictionsError
-from opencompass_ext.outputs import lock_path, writing
+from opencompass_ext.outputs import (
+    journal_path,
+    lock_path,
+    parts_on_disk,
+    provenance_path,
+    rows_folder,
+    writing,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -62,3 +69,28 @@ def release(lock: FileLock, predictions: Path) -> None:
     # Removed while still held: whoever opens the path from now on makes a new lock.
     lock_path(predictions).unlink(missing_ok=True)
     lock.release()
+
+
+def remove_parts(predictions: Path) -> None:
+    """Delete the parts of a predictions file that is whole now.
+
+    A part that another process is just writing stays: that process goes on with the same run, and
+    removes it when it is whole itself.
+
+    Raises:
+        OutputError: They cannot be deleted.
+    """
+    for part in parts_on_disk(predictions):
+        lock = FileLock(lock_path(part))
+        try:
+            lock.acquire(timeout=0)
+        except (Timeout, FileNotFoundError):
+            continue
+        try:
+            for path in (journal_path(part), part, provenance_path(part)):
+                with writing(path):
+                    path.unlink(missing_ok=True)
+        finally:
+            release(lock, part)
+    with suppress(OSError):  # not empty, or not there
+        rows_folder(predictions).rmdir()

@@ -262,4 +262,7 @@ def test_what_another_process_writes_is_left_alone(path):
         assert do(path, RowRange(0, 3, TOTAL)) == [2]
         assert do(path, RowRange(3, 10, TOTAL)) == [3, 4, 5, 6, 7, 8, 9]
         merge_parts(path, ranges(3))
+        assert journal_path(rows_path(path, 0, 5)).exists()
+    assert do(path) == []
+    assert not rows_folder(path).exists()
     assert load_predictions(path) == [row(i) for i in range(TOTAL)]

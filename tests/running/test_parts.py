@@ -148,3 +148,15 @@ def test_gpus_that_cannot_be_shared_out_are_refused_before_anything(shop):
     assert code == 2
     assert "num_gpus = 3 cannot be shared out evenly to num_procs = 2" in output
     assert not shop.out.exists()
+
+
+def test_two_runs_that_go_on_with_one_folder_at_once_do_no_harm(shop, cut, unbroken):
+    datasets = [shop.dataset("a", ROWS)]
+    failing = shop.model(fail_on="row 0 of")
+    assert shop.run(shop.config([failing], datasets), mode="infer")[0] == 1
+    slow = shop.model(seconds_per_batch=0.05)
+    runs = [shop.start(cut([slow], datasets, n), mode="infer", reuse="latest") for n in (2, 3)]
+    outputs = [run.communicate(timeout=120)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    assert shop.file("predictions", "m", "a").read_bytes() == unbroken
+    assert sorted(os.listdir(shop.root / "predictions" / "m")) == ["a.json", "a.provenance"]

@@ -98,6 +98,30 @@ def rank_agreement(
     )
 
 
+def pooled_tau(
+    scores: Sequence[float], gold: Sequence[float], questions: Sequence[Hashable]
+) -> float | None:
+    """Return ``pooled`` of ``rank_agreement`` alone, without p-value and intervals.
+
+    Args:
+        scores: See ``rank_agreement``.
+        gold: See ``rank_agreement``.
+        questions: See ``rank_agreement``.
+
+    Raises:
+        ValueError: The lists differ in length.
+
+    Example:
+        >>> pooled_tau([0.1, 0.2, 5.0, 4.0], [1, 2, 1, 2], "aabb")
+        0.0
+        >>> pooled_tau([1.0], [1], "a") is None
+        True
+    """
+    tables = _rank_tables(_ranked(scores, gold, questions))
+    value = float(_resampled(tables, np.ones((1, len(tables))))[0])
+    return None if math.isnan(value) else value
+
+
 def rank_agreement_difference(
     scores: Sequence[float],
     other_scores: Sequence[float],

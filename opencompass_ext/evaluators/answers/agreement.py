@@ -1,4 +1,8 @@
-"""How far scores agree with people's preferences and ranks, all on exactly the same answers."""
+"""How far scores agree with people's preferences and ranks, all on exactly the same answers.
+
+Each is compared with the length of the answer as well: "longer wins", or "shorter wins" where that
+is right more often, since a score that only just beats the wrong direction has shown nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,20 @@ from opencompass_ext.evaluators.answers.comparisons import (
     by_majority,
     by_vote,
 )
-from opencompass_ext.evaluators.answers.predictors import LENGTH, Predictor, why_incomplete
+from opencompass_ext.evaluators.answers.predictors import (
+    LENGTH,
+    Predictor,
+    length_direction,
+    turned,
+    why_incomplete,
+)
 from opencompass_ext.evaluators.answers.rows import AnswerRow
 from opencompass_ext.metrics.pairwise import accuracy_difference, agreement, credits
-from opencompass_ext.metrics.rank_agreement import rank_agreement, rank_agreement_difference
+from opencompass_ext.metrics.rank_agreement import (
+    pooled_tau,
+    rank_agreement,
+    rank_agreement_difference,
+)
 
 OVERALL = None
 
@@ -33,8 +47,9 @@ def preference_agreement(
 
     Returns:
         ``{"votes": {...}, "majority": {...}}``, each with ``unanswered`` (votes about an answer
-        that is not there) and ``groups``, all answers first; ``majority`` is None when each pair
-        has one vote. None when there are no votes.
+        that is not there), ``length_direction`` (what every score is compared with) and ``groups``,
+        all answers first; ``majority`` is None when each pair has one vote. None when there are no
+        votes.
     """
     votes, majorities = by_vote(rows), by_majority(rows)
     if votes == Comparisons((), (), 0):
@@ -42,12 +57,17 @@ def preference_agreement(
 
     def described(found: Comparisons) -> dict[str, Any]:
         groups = []
+        baseline = _length_baseline(found.decided, predictors)
         for category in _groups(rows):
             chosen = [c for c in found.decided if category in (OVERALL, rows[c.first].category)]
             ties = sum(category in (OVERALL, rows[row].category) for row in found.tied)
-            group = _of_group(chosen, rows, predictors, seed, resamples)
+            group = _of_group(chosen, rows, predictors, baseline, seed, resamples)
             groups.append({"category": category, "ties": ties, **group})
-        return {"unanswered": found.unanswered, "groups": groups}
+        return {
+            "unanswered": found.unanswered,
+            "length_direction": length_direction(baseline),
+            "groups": groups,
+        }
 
     return {
         "votes": described(votes),
@@ -67,12 +87,14 @@ def ranks_agreement(
         resamples: Resamples of each interval.
 
     Returns:
-        ``{"groups": [...]}``; None when no answer has a rank.
+        ``length_direction`` and ``groups``, as in ``preference_agreement``; None when no answer has
+        a rank.
     """
     ranked = [number for number, row in enumerate(rows) if row.rank is not None]
     if not ranked:
         return None
     groups = []
+    baseline = _length_baseline_of_ranks(ranked, rows, predictors)
     for category in _groups(rows):
         chosen = [n for n in ranked if category in (OVERALL, rows[n].category)]
         if not chosen and category is not OVERALL:
@@ -84,27 +106,28 @@ def ranks_agreement(
                 "n": len(kept),
                 "questions": len({rows[n].question for n in kept}),
                 "excluded": excluded,
-                "predictors": _ranks_of_group(kept, rows, predictors, seed, resamples),
+                "predictors": _ranks_of_group(kept, rows, predictors, baseline, seed, resamples),
             }
         )
-    return {"groups": groups}
+    return {"length_direction": length_direction(baseline), "groups": groups}
 
 
 def _ranks_of_group(
     kept: Sequence[int],
     rows: Sequence[AnswerRow],
     predictors: Sequence[Predictor],
+    baseline: Predictor,
     seed: int,
     resamples: int,
 ) -> list[dict[str, Any]]:
     gold = [rows[n].rank or 0.0 for n in kept]
     questions = [rows[n].question for n in kept]
     # Rank 1 is the best, so a score is turned to have its best values low.
-    badness = {p.name: [-p.goodness(n) for n in kept] for p in predictors}
+    of_length = [-baseline.goodness(n) for n in kept]
     options = {"seed": seed, "resamples": resamples}
     found = []
     for predictor in predictors:
-        own = badness[predictor.name]
+        own = [-predictor.goodness(n) for n in kept]
         of_predictor = rank_agreement(own, gold, questions, **options)
         record = {
             **_named(predictor),
@@ -117,7 +140,7 @@ def _ranks_of_group(
         }
         if predictor.name != LENGTH:
             record["versus_length"] = rank_agreement_difference(
-                own, badness[LENGTH], gold, questions, **options
+                own, of_length, gold, questions, **options
             )._asdict()
         found.append(record)
     return found
@@ -133,29 +156,22 @@ def _of_group(
     comparisons: Sequence[Comparison],
     rows: Sequence[AnswerRow],
     predictors: Sequence[Predictor],
+    baseline: Predictor,
     seed: int,
     resamples: int,
 ) -> dict[str, Any]:
-    lost = [
-        why_incomplete(c.first, predictors) or why_incomplete(c.second, predictors)
-        for c in comparisons
-    ]
-    kept = [c for c, why in zip(comparisons, lost, strict=True) if why is None]
+    kept, excluded = _complete_comparisons(comparisons, predictors)
     preferred = [c.is_first_preferred for c in kept]
     questions = [rows[c.first].question for c in kept]
-    margins = {
-        p.name: [p.goodness(c.first) - p.goodness(c.second) for c in kept] for p in predictors
-    }
-    by_length = credits(margins[LENGTH], preferred)
+    by_length = credits(_margins(baseline, kept), preferred)
     found = []
     for predictor in predictors:
-        of_predictor = agreement(
-            margins[predictor.name], preferred, questions, seed=seed, resamples=resamples
-        )
+        margins = _margins(predictor, kept)
+        of_predictor = agreement(margins, preferred, questions, seed=seed, resamples=resamples)
         record = {**_named(predictor), **of_predictor._asdict()}
         if predictor.name != LENGTH:
             record["versus_length"] = accuracy_difference(
-                credits(margins[predictor.name], preferred),
+                credits(margins, preferred),
                 by_length,
                 questions,
                 seed=seed,
@@ -165,9 +181,48 @@ def _of_group(
     return {
         "n": len(kept),
         "questions": len(set(questions)),
-        "excluded": dict(Counter(why for why in lost if why is not None)),
+        "excluded": excluded,
         "predictors": found,
     }
+
+
+def _length_baseline(
+    comparisons: Sequence[Comparison], predictors: Sequence[Predictor]
+) -> Predictor:
+    """Return the length of the answer, turned to the direction that agrees more with people."""
+    length = next(p for p in predictors if p.name == LENGTH)
+    kept, _ = _complete_comparisons(comparisons, predictors)
+    right = credits(_margins(length, kept), [c.is_first_preferred for c in kept])
+    return length if 2 * sum(right) >= len(right) else turned(length)
+
+
+def _length_baseline_of_ranks(
+    ranked: Sequence[int], rows: Sequence[AnswerRow], predictors: Sequence[Predictor]
+) -> Predictor:
+    length = next(p for p in predictors if p.name == LENGTH)
+    kept, _ = _complete(ranked, predictors)
+    tau = pooled_tau(
+        [-length.goodness(n) for n in kept],
+        [rows[n].rank or 0.0 for n in kept],
+        [rows[n].question for n in kept],
+    )
+    return turned(length) if tau is not None and tau < 0 else length
+
+
+def _margins(predictor: Predictor, comparisons: Sequence[Comparison]) -> list[float]:
+    return [predictor.goodness(c.first) - predictor.goodness(c.second) for c in comparisons]
+
+
+def _complete_comparisons(
+    comparisons: Sequence[Comparison], predictors: Sequence[Predictor]
+) -> tuple[list[Comparison], dict[str, int]]:
+    """Return those whose answers have every score, and why the others are left out."""
+    lost = [
+        why_incomplete(c.first, predictors) or why_incomplete(c.second, predictors)
+        for c in comparisons
+    ]
+    kept = [c for c, why in zip(comparisons, lost, strict=True) if why is None]
+    return kept, dict(Counter(why for why in lost if why is not None))
 
 
 def _complete(

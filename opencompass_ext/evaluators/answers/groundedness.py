@@ -6,7 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from opencompass_ext.evaluators.answers.predictors import LENGTH, Predictor, why_incomplete
+from opencompass_ext.evaluators.answers.predictors import (
+    LENGTH,
+    Predictor,
+    length_direction,
+    turned,
+    why_incomplete,
+)
 from opencompass_ext.evaluators.answers.rows import AnswerRow
 from opencompass_ext.metrics.roc import roc_auc, roc_auc_difference_interval, roc_auc_interval
 
@@ -24,8 +30,8 @@ def groundedness(
 
     Returns:
         ``n``, how many are ``grounded``, ``excluded`` by reason, and the ``predictors``, each with
-        ``auc``, its interval and the interval of its difference from length. None when no answer is
-        labelled.
+        ``auc``, its interval and the interval of its difference from length, in the direction that
+        tells more (``length_direction``). None when no answer is labelled.
     """
     labelled = [number for number, row in enumerate(rows) if row.grounded is not None]
     if not labelled:
@@ -34,11 +40,14 @@ def groundedness(
     kept = [number for number, why in lost.items() if why is None]
     classes = [bool(rows[number].grounded) for number in kept]
     questions = [rows[number].question for number in kept]
-    scores = {p.name: [p.goodness(number) for number in kept] for p in predictors}
-    length_auc = roc_auc(classes, scores[LENGTH])
+    baseline = next(p for p in predictors if p.name == LENGTH)
+    length_auc = roc_auc(classes, [baseline.goodness(number) for number in kept])
+    if length_auc is not None and length_auc < 0.5:
+        baseline, length_auc = turned(baseline), 1 - length_auc
+    of_length = [baseline.goodness(number) for number in kept]
     found = []
     for predictor in predictors:
-        own = scores[predictor.name]
+        own = [predictor.goodness(number) for number in kept]
         auc = roc_auc(classes, own)
         record: dict[str, Any] = {
             "name": predictor.name,
@@ -50,7 +59,7 @@ def groundedness(
             record["versus_length"] = {
                 "value": auc - length_auc,
                 "ci95": roc_auc_difference_interval(
-                    classes, own, scores[LENGTH], questions, seed=seed, resamples=resamples
+                    classes, own, of_length, questions, seed=seed, resamples=resamples
                 ),
             }
         found.append(record)
@@ -58,6 +67,7 @@ def groundedness(
         "n": len(kept),
         "questions": len(set(questions)),
         "grounded": sum(classes),
+        "length_direction": length_direction(baseline),
         "excluded": dict(Counter(why for why in lost.values() if why is not None)),
         "predictors": found,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opencompass_ext.evaluators.answers.rows import AnswerRow
 from opencompass_ext.metrics.parts import Score
@@ -42,6 +42,16 @@ class Predictor:
 def length_predictor(rows: Sequence[AnswerRow]) -> Predictor:
     """Return the baseline that any other predictor has to beat: the longer, the better."""
     return Predictor(LENGTH, tuple(Score(float(row.chars)) for row in rows), higher_is_better=True)
+
+
+def turned(predictor: Predictor) -> Predictor:
+    """Return a predictor that likes best what the given one likes least."""
+    return replace(predictor, higher_is_better=not predictor.higher_is_better)
+
+
+def length_direction(baseline: Predictor) -> str:
+    """Return which answer the length baseline likes: the ``"longer"`` or the ``"shorter"``."""
+    return "longer" if baseline.higher_is_better else "shorter"
 
 
 def usable(predictors: Sequence[Predictor]) -> list[Predictor]:

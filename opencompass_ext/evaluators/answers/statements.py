@@ -21,10 +21,12 @@ def preference_statement(primary: str, agreement: Mapping[str, Any]) -> list[str
     if own["accuracy"] is None:
         return [f"No decided vote is about two answers that both have a {primary}."]
     difference = own["versus_length"]
+    direction = agreement["votes"]["length_direction"]
+    shown = _length_share(length, "accuracy", direction, whole=1.0)
     return [
         f"{primary} agrees with {_share(own, 'accuracy')} of {overall['n']} votes, "
         f"{_against(own['accuracy_ci95'], 0.5, 'chance', 'the same as chance (0.5)')}.",
-        f'"Longer wins" agrees with {_share(length, "accuracy")} of the same votes. '
+        f'"{direction.title()} wins" agrees with {shown} of the same votes. '
         f"{_verdict(primary, difference, 'accuracy')}",
     ]
 
@@ -47,8 +49,9 @@ def ranks_statement(primary: str, ranks: Mapping[str, Any]) -> list[str]:
     )
     if length["tau_b"] is None:
         return [f"{said}. The answers to a question are all of the same length."]
+    direction = ranks["length_direction"]
     return [
-        f"{said}; the longer first: {_share(length, 'tau_b')}. "
+        f"{said}; the {direction} first: {_length_share(length, 'tau_b', direction, whole=0.0)}. "
         f"{_verdict(primary, own['versus_length'], 'tau-b')}"
     ]
 
@@ -64,9 +67,11 @@ def groundedness_statement(primary: str, found: Mapping[str, Any]) -> list[str]:
     own, length = of[primary], of[LENGTH]
     if own["auc"] is None:
         return ["The labelled answers with scores are all of one kind: there is no AUC."]
+    direction = found["length_direction"]
     return [
         f"{primary} tells grounded answers from others with AUC {_share(own, 'auc')} on "
-        f"{found['n']} labelled answers; their length does with {_share(length, 'auc')}. "
+        f"{found['n']} labelled answers; length ({direction} as grounded) does with "
+        f"{_length_share(length, 'auc', direction, whole=1.0)}. "
         f"{_verdict(primary, own['versus_length'], 'AUC')}"
     ]
 
@@ -129,6 +134,22 @@ def _share(record: Mapping[str, Any], name: str) -> str:
     interval = record[f"{name}_ci95"]
     ends = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     return f"{record[name]:.3f}{ends}"
+
+
+def _length_share(record: Mapping[str, Any], name: str, direction: str, *, whole: float) -> str:
+    """Return the value of the longer answer, or that of the shorter one, which mirrors it.
+
+    Args:
+        record: The record of "longer wins".
+        name: The measure.
+        direction: ``"longer"`` or ``"shorter"``.
+        whole: What the two values sum to.
+    """
+    interval = record[f"{name}_ci95"]
+    if direction == "longer":
+        return _share(record, name)
+    ends = None if interval is None else (whole - interval[1], whole - interval[0])
+    return _share({name: whole - record[name], f"{name}_ci95": ends}, name)
 
 
 def _count(questions: int) -> str:

@@ -34,7 +34,7 @@ def preference_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Se
         notes = [_counted(overall, "votes" if by == "votes" else "pairs", found)]
         if by == "votes" and preferences["majority"] is None:
             notes.append("Each pair has one vote, so the majority is the same.")
-        notes.append(_ORDER_NOTE)
+        notes += [_ORDER_NOTE, *_length_notes(found)]
         yield Section(
             f"Agreement with people's preferences, {meaning}{suffix}",
             table=_preference_table(overall["predictors"]),
@@ -73,6 +73,7 @@ def rank_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Section]
             _counted(overall, "answers", {}),
             "The p-value takes ranks of one question for independent, which they are not; the "
             "intervals resample questions.",
+            *_length_notes(ranks),
         ),
     )
     yield from _by_category("tau_b", f"tau-b by category{suffix}", overall, categories)
@@ -99,6 +100,7 @@ def groundedness_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[
         notes=(
             f"{found['n']} labelled answers, {found['grounded']} of them grounded."
             + _excluded(found["excluded"]),
+            *_length_notes(found),
         ),
     )
 
@@ -161,6 +163,16 @@ def _counted(group: Mapping[str, Any], what: str, votes: Mapping[str, Any]) -> s
     if votes.get("unanswered"):
         said += f" About an answer that is not there: {votes['unanswered']}."
     return said + _excluded(group["excluded"])
+
+
+def _length_notes(found: Mapping[str, Any]) -> list[str]:
+    """Return which direction of length scores are compared with, if it is not the usual one."""
+    if part_of(found, "length_direction") == "longer":
+        return []
+    return [
+        'Length, where scores are compared with it, is "shorter wins", which is right more often '
+        "here."
+    ]
 
 
 def _excluded(reasons: Mapping[str, int]) -> str:

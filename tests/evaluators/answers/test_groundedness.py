@@ -31,7 +31,7 @@ def labelled(make):
     return labelled
 
 
-ROWS = [(1, 5, 1), (2, 9, 1), (5, 4, 1), (4, 9, 0), (6, 7, 0), (7, 3, 0), (3, 6, None)]
+ROWS = [(1, 5, 1), (2, 9, 1), (5, 4, 1), (4, 9, 0), (6, 7, 0), (7, 6, 0), (3, 6, None)]
 
 
 def of(results, name):
@@ -47,7 +47,9 @@ def test_the_auc_of_every_score_is_that_of_scikit_learn(labelled, evaluate):
     found = results["analysis"]["groundedness"]
     assert (found["n"], found["grounded"]) == (6, 3)
     versus = of(results, "pplqa")["versus_length"]["value"]
-    assert versus == pytest.approx(results["auc"] - of(results, "answer_chars")["auc"])
+    # Set against the direction that tells more, here that the shorter answer is grounded.
+    assert found["length_direction"] == "shorter"
+    assert versus == pytest.approx(results["auc"] - (1 - of(results, "answer_chars")["auc"]))
 
 
 def test_it_says_whether_length_is_beaten(labelled, evaluate):
@@ -60,7 +62,7 @@ def test_it_says_whether_length_is_beaten(labelled, evaluate):
 def test_the_cosine_stands_beside_the_scores(labelled, evaluate, monkeypatch):
     monkeypatch.setattr("opencompass_ext.models.embedding.SentenceEmbedder", LengthEmbedder)
     results = evaluate(*labelled(ROWS), embedding_model={"path": "any"})
-    expected = roc_auc_score([1, 1, 1, 0, 0, 0], [1 / 4, 1 / 2, 1 / 5, 1 / 2, 1 / 2, 1 / 6])
+    expected = roc_auc_score([1, 1, 1, 0, 0, 0], [1 / 4, 1 / 2, 1 / 5, 1 / 2, 1 / 2, 1 / 3])
     assert of(results, "cosine")["auc"] == pytest.approx(expected)
     # It is no score of answers to questions, so it ranks no systems.
     assert "cosine" not in results["details"][0]

@@ -33,11 +33,30 @@ def test_a_set_with_a_known_answer(graded_set, evaluate):
     people = results["analysis"]["systems"]["agreement_with_people"]
     assert people["rank"]["value"] == pytest.approx(1.0)
     assert people["win_rate"]["value"] == pytest.approx(1.0)
-    assert any(
-        "beats the length baseline" in sentence for sentence in results["analysis"]["statement"]
-    )
     assert results["lower_is_better"] == ["pplqa"]
     assert results["report"] == "pplqa"
+
+
+def test_it_says_when_length_is_beaten(graded_set, evaluate):
+    test_set, predictions = graded_set
+    results = evaluate([{**row, "answer": "Equally long."} for row in test_set], predictions)
+    said = " ".join(results["analysis"]["statement"])
+    assert results["longer_wins"] == 0.5
+    assert "beats the length baseline: difference in accuracy +0.500 [+0.500, +0.500]" in said
+    assert "The answers to a question are all of the same length." in said
+
+
+def test_a_score_has_to_beat_the_better_direction_of_length(graded_set, evaluate):
+    results = evaluate(*graded_set)
+    said = " ".join(results["analysis"]["statement"])
+    # The shorter answer is always the better one: liking it takes no model.
+    assert '"Shorter wins" agrees with 1.000 [1.000, 1.000] of the same votes' in said
+    assert "does not beat the length baseline: difference in accuracy +0.000" in said
+    assert "the shorter first: 1.000 [1.000, 1.000]" in said
+    for found in (results["analysis"]["preferences"]["votes"], results["analysis"]["ranks"]):
+        assert found["length_direction"] == "shorter"
+        versus = predictor(found["groups"][0], "pplqa")["versus_length"]
+        assert versus["value"] == pytest.approx(0.0)
 
 
 def test_turning_the_scores_round_turns_the_agreement_round(graded_set, evaluate, make):
@@ -49,8 +68,7 @@ def test_turning_the_scores_round_turns_the_agreement_round(graded_set, evaluate
     results = evaluate(test_set, turned)
     assert (results["accuracy"], results["mcc"]) == (0.0, -1.0)
     assert results["tau_b"] == pytest.approx(-1.0)
-    # The longer answer is the worse one, and the score prefers it as length does.
-    assert any("does not beat the length baseline" in s for s in results["analysis"]["statement"])
+    assert any("is worse than the length baseline" in s for s in results["analysis"]["statement"])
 
 
 def test_every_variant_and_its_mean_can_be_worked_by_hand(evaluate, make):

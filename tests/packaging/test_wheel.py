@@ -53,7 +53,7 @@ def sources(folder, *patterns):
 
 
 def test_it_holds_the_package_with_configs_and_data_and_nothing_else(names):
-    code = sources("opencompass_ext", "*.py", "py.typed")
+    code = sources("opencompass_ext", "*.py", "py.typed", "prompts/*/*.txt", "prompts/*/*.json")
     moved = {f"opencompass_ext/{name}" for name in sources("configs", "*") | sources("data", "*")}
     assert names == code | moved
 

@@ -101,10 +101,25 @@ def _labelled(model: str, labelled: Results) -> Section:
         text=(
             f"{labelled['n']} responses have a label, {labelled['grounded']} are grounded. AUC: "
             "how often a grounded one scores above another; 0.5 is chance.",
+            *_statement(part_of(labelled, "scores")),
         ),
         table=make_table(["score", f"AUC {UP}", "over length"], rows),
         notes=tuple(notes),
     )
+
+
+def _statement(records: Sequence[Results]) -> Iterator[str]:
+    """Yield whether source_support tells more than the length of the response does."""
+    own = next((r for r in records if r["name"] == "source_support"), {})
+    interval = (own.get("versus_length") or {}).get("ci95")
+    if interval is None:
+        yield "Too few labelled responses to tell source_support from their length."
+    elif interval[0] > 0:
+        yield "source_support tells them apart better than their length does."
+    elif interval[1] < 0:
+        yield "source_support tells them apart worse than their length does: rely on neither."
+    else:
+        yield "On these responses source_support does not beat their length for certain."
 
 
 def _kinds(model: str, kinds: Results) -> Iterator[Section]:

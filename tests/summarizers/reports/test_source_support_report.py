@@ -60,6 +60,19 @@ def test_it_shows_what_people_found_beside_length():
     assert "| length (shorter) | 0.500" in told
 
 
+@pytest.mark.parametrize(
+    ("supports", "told"),
+    [
+        ([0.9, 0.1] * 10, "better than their length"),
+        ([0.1, 0.9] * 10, "worse than their length"),
+        ([0.9, 0.1, 0.1, 0.9] * 5, "does not beat their length"),
+        ([0.9, 0.1], "Too few labelled responses"),
+    ],
+)
+def test_it_says_plainly_whether_length_is_beaten(supports, told):
+    assert told in markdown(results(supports, labels=[1, 0] * (len(supports) // 2)))
+
+
 def test_it_compares_kinds():
     kinds = [("copy", "a"), ("negation", "a"), ("copy", "b"), ("negation", "b")]
     told = markdown(results([0.9, 0.8, 0.5, 0.6], labels=[1, 0, 1, 0], kinds=kinds))

@@ -40,9 +40,9 @@ def preference_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Se
             table=_preference_table(overall["predictors"]),
             notes=tuple(notes),
         )
-        for measure in ("accuracy", "mcc"):
+        for measure, name in (("accuracy", "Accuracy"), ("mcc", "MCC")):
             yield from _by_category(
-                measure, f"{measure} by category, {meaning}{suffix}", overall, categories
+                measure, f"{name} by category, {meaning}{suffix}", overall, categories
             )
 
 
@@ -76,7 +76,7 @@ def rank_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Section]
             *_length_notes(ranks),
         ),
     )
-    yield from _by_category("tau_b", f"tau-b by category{suffix}", overall, categories)
+    yield from _by_category("tau_b", f"Tau-b by category{suffix}", overall, categories)
 
 
 def groundedness_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Section]:
@@ -143,7 +143,7 @@ def _by_category(
         rows.append([score_label(record), *cells])
     headings = [f"{group['category'] or 'all'} ({group['n']})" for group in groups]
     yield Section(
-        title[0].upper() + title[1:],
+        title,
         table=make_table(["score", *headings], rows),
         is_detail=True,
     )

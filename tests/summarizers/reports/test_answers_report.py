@@ -104,7 +104,9 @@ def test_ties_are_counted_and_one_vote_a_pair_is_said(report_of):
 
 
 def test_categories_are_details(report_of):
-    found = section(report_of(results_of()), "Accuracy by category")
+    report = report_of(results_of())
+    assert section(report, "MCC by category, per vote").is_detail
+    found = section(report, "Accuracy by category, per vote")
     assert found.is_detail
     assert [c.heading for c in found.table.columns] == ["score", "all (16)", "even (8)", "odd (8)"]
 

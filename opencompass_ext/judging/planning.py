@@ -8,7 +8,7 @@ be, with every part seen by every unit.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from opencompass_ext.judging.base import BaseJudge, Call, Unit
@@ -85,11 +85,10 @@ class Planner:
         room = self._room(self._call(question, [], []), 0)
         # Sources get at least half of the room, where there are any.
         for_units = None if room is None else room if not sources else room // 2
-        batches = self._batches(result.units, for_units)
         if for_units is not None and for_units < _LEAST_TOKENS + _TAG_TOKENS:
-            for owner in range(len(result.units)):
-                result.fail(owner, TOO_LONG)
+            _give_up(result, range(len(result.units)))
             return result, iter(())
+        batches = self._batches(result, for_units)
         return result, self._match_jobs(question, result, batches, sources, room)
 
     def _match_jobs(
@@ -104,6 +103,10 @@ class Planner:
         for batch in batches:
             taken = 0 if room is None else sum(self._size(piece.text) for piece in batch)
             groups = self._groups(texts, None if room is None else room - taken)
+            if question.kind == "same" and len(groups) > 1:
+                # What says the same as half a sentence does not say the same as the sentence.
+                _give_up(result, [piece.owner for piece in batch])
+                continue
             units = [Unit(i, piece.text) for i, piece in enumerate(batch, start=1)]
             for number, group in enumerate(groups, start=1):
                 yield MatchJob(
@@ -135,15 +138,17 @@ class Planner:
     def _size(self, text: str) -> int:
         return self._count(text) + _TAG_TOKENS
 
-    def _batches(self, units: Sequence[str], room: int | None) -> list[list[_Piece]]:
-        pieces = [_Piece(owner, text) for owner, text in enumerate(units)]
-        if room is not None:
-            most = max(1, room - _TAG_TOKENS)
-            pieces = [
-                _Piece(piece.owner, text)
-                for piece in pieces
-                for text in split_text(piece.text, most, self._count)
-            ]
+    def _batches(self, result: MatchResult, room: int | None) -> list[list[_Piece]]:
+        pieces: list[_Piece] = []
+        for owner, text in enumerate(result.units):
+            if room is None or self._size(text) <= room:
+                pieces.append(_Piece(owner, text))
+            elif result.question.kind == "essential":
+                parts = split_text(text, room - _TAG_TOKENS, self._count)
+                pieces += [_Piece(owner, part) for part in parts]
+            else:
+                # Half a claim may be supported, half a question answered, where the whole is not.
+                _give_up(result, [owner])
         sizes = [0 if room is None else self._size(piece.text) for piece in pieces]
         groups = pack(sizes, room or 0, self._units_per_call)
         return [[pieces[i] for i in group] for group in groups]
@@ -194,3 +199,8 @@ class Planner:
             by_likelihood=self._by_likelihood,
             part=call.part,
         )
+
+
+def _give_up(result: MatchResult, owners: Iterable[int]) -> None:
+    for owner in owners:
+        result.fail(owner, TOO_LONG)

@@ -125,3 +125,19 @@ def test_a_context_without_room_for_any_text_is_a_reason_not_a_loop(open_session
     assert (verdicts[0].is_yes, verdicts[0].reason) == (None, "too_long_for_judge")
     assert (found.units, found.reason) == (None, "too_long_for_judge")
     assert judge.calls == []
+
+
+@pytest.mark.parametrize("kind", ["covers", "supported"])
+def test_half_a_claim_or_question_is_not_judged_for_the_whole(open_session, kind):
+    judge = ScriptedJudge(context_tokens=1200, max_tokens=200)
+    question = Match(kind, (FILLER * 99, FILLER), sources=(Source("s", FILLER),))
+    (verdicts,) = open_session(judge).match([question])
+    assert [(v.is_yes, v.reason) for v in verdicts] == [(None, "too_long_for_judge"), (True, None)]
+
+
+def test_half_a_sentence_is_not_compared_for_the_whole(open_session):
+    judge = ScriptedJudge(context_tokens=1200, max_tokens=200)
+    question = Match("same", (FILLER,), sources=(Source("s", FILLER * 99),))
+    (verdict,) = open_session(judge).match([question])[0]
+    assert (verdict.is_yes, verdict.reason) == (None, "too_long_for_judge")
+    assert judge.calls == []

@@ -86,11 +86,11 @@ class RayWorker:
         """Hand over events until the actor ends, for whatever reason."""
         try:
             end = self._hand_over(self._actor.run.remote())
-        except self._ray.exceptions.RayError as error:
+        except Exception as error:  # the schedule would wait for ever for a worker without an end
             end = in_one_line(error)
-        self._ray.kill(self._actor)
         self._end = end
         self._inbox.ring()
+        self._ray.kill(self._actor)
 
     def _hand_over(self, exit_code: Any) -> str:
         position = 0

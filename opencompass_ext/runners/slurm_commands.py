@@ -106,8 +106,10 @@ def submit(
         ["sbatch", *options, *array, str(script), *arguments],
         environment=environment,
     )
-    # "17", or "17;cluster" where there are several clusters.
-    job = answer.strip().partition(";")[0]
+    # "17", or "17;cluster" where there are several clusters; after what a site has to say.
+    job = answer.strip().rpartition("\n")[2].partition(";")[0]
+    if not job.isdecimal():
+        raise SlurmError(f"sbatch should answer with the number of a job, got {answer!r:.200}")
     return [f"{job}_{index}" for index in range(count)]
 
 

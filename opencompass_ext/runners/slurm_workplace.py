@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from types import TracebackType
 
+from opencompass_ext.errors import OutputError
 from opencompass_ext.outputs import TIME_FORMAT, RunFolder, writing
 from opencompass_ext.python_process import module_command, module_environment
 from opencompass_ext.records import TaskSpec
@@ -77,6 +78,7 @@ class SlurmWorkplace:
         self._num_arrays = 0
         self._no_request_before = 0.0
         self._shown: Counter[JobState] = Counter()
+        self._last_warning = ""
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -132,10 +134,18 @@ class SlurmWorkplace:
             for step in steps:
                 try:
                     step()
-                except SlurmError as error:
-                    logger.warning("Slurm: %s; trying again", error)
-                except OSError as error:
-                    logger.warning("%s: %s; trying again", self._queue, error)
+                except (SlurmError, OSError) as error:
+                    self._warn(f"{error}; trying again")
+                except Exception as error:
+                    # The schedule would wait for ever for workers that nobody watches.
+                    logger.exception("watching the jobs of Slurm")
+                    for worker in self._live():
+                        worker.finish(f"its job cannot be watched: {error}")
+
+    def _warn(self, text: str) -> None:
+        if text != self._last_warning:  # controllers are down for minutes
+            self._last_warning = text
+            logger.warning("Slurm: %s", text)
 
     def _live(self) -> list[SlurmWorker]:
         with self._lock:
@@ -152,10 +162,10 @@ class SlurmWorkplace:
         for request, workers in arrays.items():
             try:
                 self._submit_array(request, workers)
-            except SlurmError as error:
+            except (SlurmError, OutputError) as error:
                 self._no_request_before = time.monotonic() + SECONDS_AFTER_REFUSAL
                 for worker in workers:
-                    worker.finish(f"Slurm did not take the job: {error}")
+                    worker.finish(f"no job could be queued: {error}")
 
     def _submit_array(self, request: tuple[str, ...], workers: Sequence[SlurmWorker]) -> None:
         self._num_arrays += 1

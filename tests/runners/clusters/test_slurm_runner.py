@@ -213,7 +213,7 @@ def test_a_refusal_later_is_a_failure_that_names_what_slurm_said(launch, monkeyp
     monkeypatch.setattr(slurm_commands, "submit", refuse)
     (outcome,) = launch({"m": {}}, datasets("a"), retry=1)[0]
     assert outcome.status == "failed"
-    assert outcome.error == "Slurm did not take the job: Job violates accounting/QOS policy"
+    assert outcome.error == "no job could be queued: Job violates accounting/QOS policy"
 
 
 def test_partition_and_qos_reach_slurm(launch, slurm, tmp_path):

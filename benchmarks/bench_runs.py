@@ -23,6 +23,7 @@ import io
 import json
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -60,6 +61,16 @@ class Measured(NamedTuple):
     what: str
     value: str
     target: str
+
+
+class Timed(NamedTuple):
+    """What a run took, its workers included: of the CPU other programs take nothing away."""
+
+    seconds: float
+    cpu_seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.1f} s, {self.cpu_seconds:.1f} s of CPU"
 
 
 # Data, models and configs.
@@ -118,23 +129,32 @@ def make_model(folder: Path, hidden_size: int, layers: int) -> dict[str, Any]:
     return {"type": "HuggingFaceBaseModel", "abbr": folder.name, "path": str(folder)}
 
 
-def run(config: dict[str, Any], folder: Path, **arguments: Any) -> float:
-    """Carry out a run in a process of its own and return its seconds."""
+def run(config: dict[str, Any], folder: Path, threads: int | None = None) -> Timed:
+    """Carry out the inference of a run in a process of its own.
+
+    Args:
+        config: The config.
+        folder: For what is written.
+        threads: Threads of each worker; None leaves them to the run.
+    """
     job = folder / "job.json"
-    job.write_text(json.dumps([config, {"config_text": "", **arguments}]))
+    job.write_text(json.dumps([config, {"config_text": "", "mode": "infer"}]))
     code = (
         "import json, sys; from opencompass_ext.running import execute; "
         "config, arguments = json.load(open(sys.argv[1])); sys.exit(execute(config, **arguments))"
     )
-    start = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if threads is not None:
+        environment["OMP_NUM_THREADS"] = str(threads)
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-c", code, str(job)], env=environment, capture_output=True, text=True
     )
-    seconds = time.monotonic() - start
+    seconds, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
         raise SystemExit(f"the run failed:\n{done.stdout}\n{done.stderr}")
-    return seconds
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Timed(seconds, cpu)
 
 
 def config(
@@ -165,25 +185,18 @@ def measure_sets(folder: Path, options: argparse.Namespace) -> list[Measured]:
     model = make_model(folder / "model", hidden_size=256, layers=4)
     one = write_rows(folder / "one.jsonl", 1000, words=12)
     small = cut(one, sets=50)
-    together = run(config([model], [dataset(one)], folder), folder, mode="infer")
-    apart = run(config([model], small, folder), folder, mode="infer")
+    together = run(config([model], [dataset(one)], folder), folder)
+    apart = run(config([model], small, folder), folder)
     return [
-        Measured("one set of 1,000 rows", f"{together:.1f} s", ""),
-        Measured("50 sets of 20 rows", f"{apart:.1f} s", ""),
-        Measured("50 sets / one set", f"{apart / together:.2f}", "< 1.3"),
+        Measured("one set of 1,000 rows", str(together), ""),
+        Measured("50 sets of 20 rows", str(apart), ""),
+        Measured("50 sets / one set", _ratio(apart, together), "< 1.3"),
     ]
 
 
-def cut(path: Path, sets: int) -> list[dict[str, Any]]:
-    """Write the rows of a file to files of equal size; return the configs of data sets."""
-    lines = path.read_text().splitlines(keepends=True)
-    size = len(lines) // sets
-    datasets = []
-    for i in range(sets):
-        part = path.with_name(f"set{i}.jsonl")
-        part.write_text("".join(lines[size * i : size * (i + 1)]))
-        datasets.append(dataset(part))
-    return datasets
+def _ratio(one: Timed, other: Timed) -> str:
+    seconds, cpu = (a / b for a, b in zip(one, other, strict=True))
+    return f"{seconds:.2f}, of CPU {cpu:.2f}"
 
 
 def measure_plan(folder: Path, options: argparse.Namespace) -> list[Measured]:
@@ -214,62 +227,21 @@ def measure_plan(folder: Path, options: argparse.Namespace) -> list[Measured]:
 
 
 def measure_workers(folder: Path, options: argparse.Namespace) -> list[Measured]:
-    """Two workers on the CPU, each with half of the rows and of the cores."""
+    """Two workers on the CPU, each with half of the rows, against one with as many threads each."""
     model = make_model(folder / "model", hidden_size=256, layers=4)
     data = dataset(write_rows(folder / "data.jsonl", options.rows, words=60))
     partitioner = {"type": "NumWorkerPartitioner", "num_worker": 2}
-    seconds = {
-        workers: run(config([model], [data], folder, workers, partitioner), folder, mode="infer")
-        for workers in (1, 2)
-    }
+
+    def timed(workers: int, threads: int | None) -> Timed:
+        return run(config([model], [data], folder, workers, partitioner), folder, threads)
+
+    one, two, one_with_all = timed(1, 1), timed(2, 1), timed(1, None)
     return [
-        *(
-            Measured(f"{n} workers, {options.rows:,} rows", f"{s:.1f} s", "")
-            for n, s in seconds.items()
-        ),
-        Measured("speed of two / one", f"{seconds[1] / seconds[2]:.2f}", ">= 1.6"),
+        Measured(f"1 worker with 1 thread, {options.rows:,} rows", str(one), ""),
+        Measured("2 workers with 1 thread each", str(two), ""),
+        Measured("1 worker with all cores", str(one_with_all), ""),
+        Measured("time of one / of two", _ratio(one, two), ">= 1.6"),
     ]
-
-
-def measure_ray(folder: Path, options: argparse.Namespace) -> list[Measured]:
-    """What Ray adds from the start of the first task on to the end of the last."""
-    model = make_model(folder / "model", hidden_size=256, layers=4)
-    small = cut(write_rows(folder / "one.jsonl", 1000, words=12), sets=50)
-    timed: dict[str, list[float]] = {"LocalRunner": [], "RayRunner": []}
-    for _ in range(2):
-        for runner, seconds in timed.items():
-            seconds.append(_seconds_at_work(config([model], small, folder), runner, folder))
-    local, ray = (min(seconds) for seconds in timed.values())
-    return [
-        Measured("50 sets of 20 rows, a worker process, best of 2", f"{local:.1f} s", ""),
-        Measured("50 sets of 20 rows, an actor of Ray, best of 2", f"{ray:.1f} s", ""),
-        Measured("Ray / worker process", f"{ray / local:.2f}", "< 1.25"),
-    ]
-
-
-def _seconds_at_work(settings: dict[str, Any], runner: str, folder: Path) -> float:
-    from opencompass_ext.outputs import RunFolder
-    from opencompass_ext.plan import plan_stage
-    from opencompass_ext.progress import Progress
-
-    moments: list[float] = []
-
-    class Stopwatch(Progress):
-        def started(self, pair: Any) -> None:
-            super().started(pair)
-            moments.append(time.monotonic())
-
-        def closed(self, outcome: Any, how: str, *, is_told: bool = False) -> None:
-            super().closed(outcome, how, is_told=is_told)
-            moments.append(time.monotonic())
-
-    settings["infer"]["runner"] = {"type": runner, "max_num_workers": 1}
-    stage = plan_stage(settings, "infer", RunFolder(folder / "out" / "20260101_000000"))
-    with Stopwatch("infer", len(stage.tasks)) as progress:
-        outcomes = stage.runner.run(stage.tasks, progress)
-    if any(outcome.status != "done" for outcome in outcomes):
-        raise SystemExit(f"tasks failed: {outcomes[0].error}")
-    return moments[-1] - moments[0]
 
 
 def measure_growth(folder: Path, options: argparse.Namespace) -> list[Measured]:
@@ -352,7 +324,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--rows", type=int, default=3000, help="rows of 'workers'")
+    parser.add_argument("--rows", type=int, default=1500, help="rows of 'workers'")
     parser.add_argument("--most-rows", type=int, default=1_000_000, help="of 'growth'")
     options = parser.parse_args()
     table = Table("measured", "value", "target")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from opencompass_ext import predictions
+from opencompass_ext import predictions_lock
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.outputs import RunFolder
+from opencompass_ext.predictions import PredictionsFile
 from opencompass_ext.running import execute
 
 
@@ -207,11 +208,11 @@ def test_two_runs_at_once_get_two_folders(shop):
 
 
 def test_two_runs_in_one_folder_do_not_mix(shop, monkeypatch):
-    monkeypatch.setattr(predictions, "LOCK_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(predictions_lock, "LOCK_WAIT_SECONDS", 0.1)
     config = shop.config([shop.model()], [shop.dataset("a")])
     (shop.out / "20260101_000000").mkdir(parents=True)
     path = RunFolder(shop.root).predictions("m", "a")
-    with predictions.PredictionsFile(path, ["key"]) as other:
+    with PredictionsFile(path, ["key"]) as other:
         other.append({0: {"ppl": 1.0}})
         code, output = shop.run(config, reuse="latest")
         assert code == 1

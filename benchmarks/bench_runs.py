@@ -199,6 +199,18 @@ def _ratio(one: Timed, other: Timed) -> str:
     return f"{seconds:.2f}, of CPU {cpu:.2f}"
 
 
+def cut(path: Path, sets: int) -> list[dict[str, Any]]:
+    """Write the rows of a file to files of equal size; return the configs of data sets."""
+    lines = path.read_text().splitlines(keepends=True)
+    size = len(lines) // sets
+    datasets = []
+    for i in range(sets):
+        part = path.with_name(f"set{i}.jsonl")
+        part.write_text("".join(lines[size * i : size * (i + 1)]))
+        datasets.append(dataset(part))
+    return datasets
+
+
 def measure_plan(folder: Path, options: argparse.Namespace) -> list[Measured]:
     """A dry run must answer at once."""
     lines = ["models = [dict(type='ScriptedModel', abbr=f'm{i}', path=str(i)) for i in range(10)]"]
@@ -242,6 +254,47 @@ def measure_workers(folder: Path, options: argparse.Namespace) -> list[Measured]
         Measured("1 worker with all cores", str(one_with_all), ""),
         Measured("time of one / of two", _ratio(one, two), ">= 1.6"),
     ]
+
+
+def measure_ray(folder: Path, options: argparse.Namespace) -> list[Measured]:
+    """What Ray adds from the start of the first task on to the end of the last."""
+    model = make_model(folder / "model", hidden_size=256, layers=4)
+    small = cut(write_rows(folder / "one.jsonl", 1000, words=12), sets=50)
+    timed: dict[str, list[float]] = {"LocalRunner": [], "RayRunner": []}
+    for _ in range(2):
+        for runner, seconds in timed.items():
+            seconds.append(_seconds_at_work(config([model], small, folder), runner, folder))
+    local, ray = (min(seconds) for seconds in timed.values())
+    return [
+        Measured("50 sets of 20 rows, a worker process, best of 2", f"{local:.1f} s", ""),
+        Measured("50 sets of 20 rows, an actor of Ray, best of 2", f"{ray:.1f} s", ""),
+        Measured("Ray / worker process", f"{ray / local:.2f}", "< 1.25"),
+    ]
+
+
+def _seconds_at_work(settings: dict[str, Any], runner: str, folder: Path) -> float:
+    from opencompass_ext.outputs import RunFolder
+    from opencompass_ext.plan import plan_stage
+    from opencompass_ext.progress import Progress
+
+    moments: list[float] = []
+
+    class Stopwatch(Progress):
+        def started(self, pair: Any) -> None:
+            super().started(pair)
+            moments.append(time.monotonic())
+
+        def closed(self, outcome: Any, how: str, *, is_told: bool = False) -> None:
+            super().closed(outcome, how, is_told=is_told)
+            moments.append(time.monotonic())
+
+    settings["infer"]["runner"] = {"type": runner, "max_num_workers": 1}
+    stage = plan_stage(settings, "infer", RunFolder(folder / "out" / "20260101_000000"))
+    with Stopwatch("infer", len(stage.tasks)) as progress:
+        outcomes = stage.runner.run(stage.tasks, progress)
+    if any(outcome.status != "done" for outcome in outcomes):
+        raise SystemExit(f"tasks failed: {outcomes[0].error}")
+    return moments[-1] - moments[0]
 
 
 def measure_growth(folder: Path, options: argparse.Namespace) -> list[Measured]:

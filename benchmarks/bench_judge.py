@@ -37,9 +37,9 @@ CLAIMS = 10
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--latency", type=float, default=0.25, help="seconds of a call")
+    parser.add_argument("--latency", type=float, default=1.0, help="seconds of a call")
     parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--calls", type=int, default=800, help="calls of the timed run")
+    parser.add_argument("--calls", type=int, default=480, help="calls of the timed run")
     parser.add_argument("--units-per-call", type=int, default=1, help="in the timed run")
     parser.add_argument("--rows", type=int, default=10_000, help="rows of the run for memory")
     arguments = parser.parse_args()

@@ -3,10 +3,10 @@
 import signal
 import sys
 
-import xllamacpp
-
 
 def main(path, port):
+    import xllamacpp
+
     options = xllamacpp.CommonParams()
     options.model.path = path
     options.model_alias = {"smol"}
@@ -23,4 +23,5 @@ def main(path, port):
     signal.pause()
 
 
-main(sys.argv[1], int(sys.argv[2]))
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

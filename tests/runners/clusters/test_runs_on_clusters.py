@@ -87,8 +87,12 @@ def rows_in_journals(folder):
     return found
 
 
-@pytest.mark.parametrize("flag", ["--slurm", "--ray"])
-def test_a_run_is_interrupted_and_gone_on_with(folder, flag, request):
+@pytest.mark.parametrize(
+    # Each stage of --ray starts a cluster: one is enough.
+    ("flag", "mode"),
+    [("--slurm", "all"), ("--ray", "infer")],
+)
+def test_a_run_is_interrupted_and_gone_on_with(folder, flag, mode, request):
     if flag == "--slurm":
         slurm = request.getfixturevalue("slurm")
     else:
@@ -104,8 +108,8 @@ def test_a_run_is_interrupted_and_gone_on_with(folder, flag, request):
         assert slurm("squeue", "--noheader") == ""
     assert set(predictions(folder)) < {"tinya", "tinyb", "slowa", "slowb"}
 
-    output = finish(start(folder, flag, "-r"), 0)
-    assert "average_ppl" in output
+    output = finish(start(folder, flag, "-r", "-m", mode), 0)
+    assert ("average_ppl" in output) == (mode == "all")
     found = {name: json.loads(path.read_text()) for name, path in predictions(folder).items()}
     assert set(found) == {"tinya", "tinyb", "slowa", "slowb"}
     assert {tuple(rows) for rows in found.values()} == {tuple(str(i) for i in range(ROWS))}

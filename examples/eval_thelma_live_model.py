@@ -23,6 +23,6 @@ models = [
 
 datasets = [*thelma_datasets]
 for _dataset in datasets:
-    _dataset["reader_cfg"]["test_range"] = "[:4]"
+    _dataset["reader_cfg"]["test_range"] = "[:3]"
 
 work_dir = "outputs/thelma_live_model"

@@ -25,8 +25,7 @@ from opencompass_ext.registry import JUDGES, MODELS
 
 # Calls taken together: enough for full batches and shared beginnings, few enough to lose by a kill.
 WINDOW = 64
-# A small model may repeat itself for ever; no text of one part has more units, or longer ones.
-_MOST_UNITS = 32
+# A small model may repeat itself for ever; no unit is longer.
 _MOST_UNIT_CHARS = 400
 # Beyond this, numbers move with what was read in the same batch.
 _PROBABILITY_DIGITS = 4
@@ -45,6 +44,7 @@ class LocalJudge(BaseJudge):
         context_tokens: Tokens of prompt and reply together, as estimated from the length of the
             text; longer sources are read in parts.
         batch_size: Most prompts per batch; None leaves it to the model.
+        most_units: Most units that one text, or part of a long one, is cut into.
 
     Raises:
         ConfigError: An option has a value it cannot have, or the model's config is wrong.
@@ -58,22 +58,29 @@ class LocalJudge(BaseJudge):
         max_tokens: int = 512,
         context_tokens: int = 2048,
         batch_size: int | None = None,
+        most_units: int = 32,
     ) -> None:
         for name, value in (
             ("max_tokens", max_tokens),
             ("context_tokens", context_tokens),
             ("batch_size", batch_size if batch_size is not None else 1),
+            ("most_units", most_units),
         ):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
         self.max_tokens = max_tokens
         self.batch_size = batch_size
+        self.most_units = most_units
         self._context_tokens = context_tokens
         self._model: Any = MODELS.build({k: v for k, v in model.items() if k != "abbr"})
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what the model says of itself: it decides all answers."""
-        return {"type": type(self).__name__, "model": dict(self._identity)}
+        """Return what the model says of itself, and the bound on what it may say."""
+        return {
+            "type": type(self).__name__,
+            "model": dict(self._identity),
+            "most_units": self.most_units,
+        }
 
     @cached_property
     def _identity(self) -> Mapping[str, Any]:
@@ -116,7 +123,7 @@ class LocalJudge(BaseJudge):
         batches = self._model.generate_texts(
             [GenerationRequest(tuple(call.messages), {}) for _, call, _ in fitting],
             max_out_len=max_tokens,
-            json_schema=_bounded(fitting[0][1].schema),
+            json_schema=_bounded(fitting[0][1].schema, self.most_units),
             batch_rows=self.batch_size,
         )
         for batch in batches:
@@ -207,18 +214,19 @@ def _log_sum(logs: Sequence[float]) -> float:
     return largest + math.log(math.fsum(math.exp(x - largest) for x in logs))
 
 
-def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _bounded(schema: Mapping[str, Any], most_units: int) -> dict[str, Any]:
     """Return a schema of units in which no list and no unit goes on for ever, or is empty.
 
     Small models like to close a list at once. Only a refusal may have no units.
 
     Example:
-        >>> _bounded({"properties": {"facts": {"type": "array", "items": {"type": "string"}}}})[
-        ...     "properties"]["facts"]["minItems"]
-        1
+        >>> facts = {"properties": {"facts": {"type": "array", "items": {"type": "string"}}}}
+        >>> bounded = _bounded(facts, 5)["properties"]["facts"]
+        >>> bounded["minItems"], bounded["maxItems"]
+        (1, 5)
     """
     bounded = {
-        name: _bounded_list(value) if value["type"] == "array" else value
+        name: _bounded_list(value, most_units) if value["type"] == "array" else value
         for name, value in schema["properties"].items()
     }
     if "refusal" not in bounded:
@@ -232,6 +240,6 @@ def _bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"anyOf": [answers, refuses]}
 
 
-def _bounded_list(value: Mapping[str, Any]) -> dict[str, Any]:
+def _bounded_list(value: Mapping[str, Any], most_units: int) -> dict[str, Any]:
     items = {**value["items"], "minLength": 1, "maxLength": _MOST_UNIT_CHARS}
-    return {**value, "items": items, "minItems": 1, "maxItems": _MOST_UNITS}
+    return {**value, "items": items, "minItems": 1, "maxItems": most_units}

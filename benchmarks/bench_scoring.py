@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from opencompass_ext.likelihood.batching import BatchLimits, make_batches
+from opencompass_ext.likelihood.encoding import encode_parts
 from opencompass_ext.likelihood.engine import Engine, EngineOptions
 from opencompass_ext.likelihood.scorer import ScorerOptions, SpanScorer
 from opencompass_ext.likelihood.spans import count_tokens
@@ -75,15 +76,27 @@ def few_shot() -> list[LabelledText]:
     return texts
 
 
-def eight_answers() -> list[LabelledText]:
-    """4 questions of about 300 tokens with 8 answers of about 60 each, the answers labelled."""
+def eight_answers(question_chars: int = 250, answer_chars: int = 50) -> list[LabelledText]:
+    """4 questions of about 400 tokens with 8 answers of about 80 each, the answers labelled."""
     rows = read_rows("zh_gaokao_reasoning", 40)
-    answers = [row["text"][row["label"][0][0] :][:50] for row in rows[:8]]
+    answers = [row["text"][row["label"][0][0] :][:answer_chars] for row in rows[:8]]
     questions = [row["text"][: row["label"][0][0]] for row in rows]
-    questions = sorted(questions, key=lambda question: abs(len(question) - 250))[:4]
+    questions = sorted(questions, key=lambda question: abs(len(question) - question_chars))[:4]
     return [
         LabelledText(q + a, {"label": ((len(q), len(q + a)),)}) for q in questions for a in answers
     ]
+
+
+def pplqa() -> list[LabelledText]:
+    """4 questions of some 280 tokens, 8 answers of some 60: all of both, and each answer alone."""
+    both, alone = [], []
+    for text in eight_answers(question_chars=165, answer_chars=37):
+        start, end = text.spans["label"][0]
+        answer = text.text[start:end]
+        both.append(LabelledText(text.text, {"label": ((0, end),)}, cuts=(start,)))
+        alone.append(LabelledText(answer, {"label": ((0, len(answer)),)}))
+    # Question by question, so that a loop's batches hold texts of like length.
+    return [t for i in range(0, len(both), 8) for t in (*both[i : i + 8], *alone[i : i + 8])]
 
 
 def half_duplicates() -> list[LabelledText]:
@@ -105,7 +118,10 @@ def long_documents() -> list[LabelledText]:
 
 PROFILES: dict[str, Callable[[], list[LabelledText]]] = {
     f.__name__: f
-    for f in (answer_only, all_labelled, few_shot, eight_answers, half_duplicates, long_documents)
+    for f in (
+        *(answer_only, all_labelled, few_shot),
+        *(eight_answers, pplqa, half_duplicates, long_documents),
+    )
 }
 
 
@@ -123,7 +139,7 @@ def encode(texts: Sequence[LabelledText], loaded: LoadedModel) -> list[Encoded]:
     """Tokenise outside of all timings but the engine's own."""
     prefix = list(loaded.text_side.prefix_ids)
     encoded = []
-    tokenised = loaded.text_side.encoder.encode([t.text for t in texts])
+    tokenised = encode_parts(loaded.text_side.encoder.encode, texts)
     for text, enc in zip(texts, tokenised, strict=True):
         counted = count_tokens(enc, text.spans["label"], len(text.text)).tokens + len(prefix)
         targets = [t for t in counted.tolist() if t >= 1]

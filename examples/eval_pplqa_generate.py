@@ -19,7 +19,7 @@ with read_base():
 models = [*_smollm, *_gemma]
 for _model in _gemma:
     # It only goes on with a text, and would ask the next question by itself.
-    _model.update(max_out_len=128, stop_words=["\nQuestion:"])
+    _model.update(max_out_len=256, stop_words=["\nQuestion:"])
 
 datasets = [
     dict(

@@ -7,7 +7,7 @@ models = [
         type=HuggingFacewithChatTemplate,
         abbr="smollm2-135m-instruct-chat",
         path="embedded:smollm2-135m-instruct",
-        max_out_len=128,
+        max_out_len=256,
         run_cfg=dict(num_gpus=0),
     )
 ]

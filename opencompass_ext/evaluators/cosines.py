@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.errors import ConfigError
-from opencompass_ext.metrics.parts import Score
+from opencompass_ext.metrics.score import Score
 
 
 def nearest_cosines(

@@ -18,7 +18,7 @@ from opencompass_ext.evaluators.answers import (
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.metrics.geval import Rating
 from opencompass_ext.metrics.geval import geval as geval_of
-from opencompass_ext.metrics.parts import Score
+from opencompass_ext.metrics.score import Score
 from opencompass_ext.registry import EVALUATORS
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from opencompass_ext.metrics.parts import Part, Score, part_mean
+from opencompass_ext.metrics.parts import Part, part_mean
+from opencompass_ext.metrics.score import Score
 
 
 def gptscore(answer: Part) -> Score:

@@ -1,9 +1,11 @@
-"""What a model made of a part of a text, and a score made of that."""
+"""What a model made of a part of a text."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
+
+from opencompass_ext.metrics.score import Score
 
 
 class Part(NamedTuple):
@@ -17,18 +19,6 @@ class Part(NamedTuple):
 
     nll: float | None
     tokens: int
-    reason: str | None = None
-
-
-class Score(NamedTuple):
-    """A number, or why there is none.
-
-    Attributes:
-        value: The number; None where it has no value.
-        reason: Why not; None where there is a value.
-    """
-
-    value: float | None
     reason: str | None = None
 
 

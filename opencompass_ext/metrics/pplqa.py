@@ -18,7 +18,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from opencompass_ext.metrics.parts import Part, Score, part_mean
+from opencompass_ext.metrics.parts import Part, part_mean
+from opencompass_ext.metrics.score import Score
 
 TOO_LARGE = "too_large_for_a_float"
 

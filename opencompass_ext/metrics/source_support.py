@@ -22,7 +22,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from opencompass_ext.metrics.parts import Part, Score, part_mean
+from opencompass_ext.metrics.parts import Part, part_mean
+from opencompass_ext.metrics.score import Score
 
 
 class Readings(NamedTuple):

@@ -19,7 +19,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+from opencompass_ext.metrics.score import Score
 
 METRICS = (
     "source_precision_chunk",
@@ -31,18 +32,6 @@ METRICS = (
     "groundedness",
 )
 """All seven, in the order of the paper; Source Precision is taken over two kinds of units."""
-
-
-class Score(NamedTuple):
-    """A number in [0, 1], or None and the reason why there is none.
-
-    Example:
-        >>> Score(1.0)
-        Score(value=1.0, reason=None)
-    """
-
-    value: float | None
-    reason: str | None = None
 
 
 def source_precision(verdicts: Sequence[Score], *, has_sources: bool = True) -> Score:

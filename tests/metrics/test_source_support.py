@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opencompass_ext.metrics.parts import Part, Score
+from opencompass_ext.metrics.parts import Part
 from opencompass_ext.metrics.pplqa import Pair, explained
+from opencompass_ext.metrics.score import Score
 from opencompass_ext.metrics.source_support import (
     Readings,
     nll_after_sources,

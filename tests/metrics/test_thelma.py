@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opencompass_ext.metrics.score import Score
 from opencompass_ext.metrics.thelma import (
-    Score,
     groundedness,
     response_precision,
     response_query_coverage,

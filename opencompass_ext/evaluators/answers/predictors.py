@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from opencompass_ext.evaluators.answers.rows import AnswerRow
-from opencompass_ext.metrics.parts import Score
+from opencompass_ext.metrics.score import Score
 
 LENGTH = "answer_chars"
 """The predictor that holds the longer answer for the better one."""

@@ -15,7 +15,7 @@ from opencompass_ext.evaluators.source_support.kinds import kind_results
 from opencompass_ext.evaluators.source_support.labelled import labelled_results, read_labels
 from opencompass_ext.evaluators.source_support.rows import SupportedResponse, read_response
 from opencompass_ext.metrics.bootstrap import mean_interval
-from opencompass_ext.metrics.parts import Score
+from opencompass_ext.metrics.score import Score
 from opencompass_ext.registry import EVALUATORS
 
 MEANS = ("source_support", "token_support", "weakest_sentence")

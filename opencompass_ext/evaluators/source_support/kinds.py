@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.metrics.better_worse import pair_agreement
-from opencompass_ext.metrics.parts import Score
+from opencompass_ext.metrics.score import Score
 
 
 def kind_results(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.errors import DataError
-from opencompass_ext.metrics.parts import Score
 from opencompass_ext.metrics.roc import roc_auc, roc_auc_difference_interval, roc_auc_interval
+from opencompass_ext.metrics.score import Score
 
 LENGTH = "length"
 

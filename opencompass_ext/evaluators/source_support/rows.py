@@ -8,7 +8,7 @@ from typing import Any
 
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.evaluators.answers import read_part
-from opencompass_ext.metrics.parts import Score
+from opencompass_ext.metrics.score import Score
 from opencompass_ext.metrics.source_support import (
     Readings,
     nll_after_sources,

@@ -21,7 +21,7 @@ from opencompass_ext.evaluators.thelma.questions import (
 from opencompass_ext.evaluators.thelma.rows import RagRow
 from opencompass_ext.judging import Decomposition, Verdict
 from opencompass_ext.metrics import thelma
-from opencompass_ext.metrics.thelma import Score
+from opencompass_ext.metrics.score import Score
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.metrics.bootstrap import mean_interval
-from opencompass_ext.metrics.thelma import Score, set_score
+from opencompass_ext.metrics.score import Score
+from opencompass_ext.metrics.thelma import set_score
 
 
 def mean_entries(

@@ -13,7 +13,7 @@ from opencompass_ext.evaluators.thelma.judged import JudgedRow, ScoringOptions
 from opencompass_ext.evaluators.thelma.means import mean_entries
 from opencompass_ext.evaluators.thelma.rows import RagRow
 from opencompass_ext.judging.prompts.fence import injection_signs
-from opencompass_ext.metrics.thelma import Score
+from opencompass_ext.metrics.score import Score
 from opencompass_ext.metrics.thelma_diagnosis import RULES, diagnose, rule_holds
 
 # Claims without support that the results show; the evidence has all.

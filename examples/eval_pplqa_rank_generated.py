@@ -3,8 +3,8 @@
 python run.py examples/eval_pplqa_generate.py -m infer
 python run.py examples/eval_pplqa_rank_generated.py
 
-The evaluator should be none of the systems, as a model tends to like its own answers; here it is one,
-so that the example needs no third model.
+The evaluator should be none of the systems, as a model tends to like its own answers; here it is
+one, so that the example needs no third model.
 """
 
 from mmengine.config import read_base

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 
 import hypothesis
 import hypothesis.strategies as st
@@ -195,3 +197,16 @@ def test_an_unknown_language_is_answered_with_those_there_are():
 def test_packaged_templates_name_nothing_unknown(lang):
     for name in PLACEHOLDERS:
         assert load_templates(lang).texts[name]
+
+
+def test_without_pydantic_the_extra_is_named():
+    program = (
+        "import sys; sys.modules['pydantic'] = None\n"
+        "from opencompass_ext.errors import MissingDependencyError\n"
+        "try:\n    import opencompass_ext.judging.session\n"
+        "except MissingDependencyError as error:\n    print(error)"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert 'pip install "opencompass_ext[judge]"' in shown.stdout

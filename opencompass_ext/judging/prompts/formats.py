@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr
+from opencompass_ext.errors import MissingDependencyError
+
+try:
+    from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("pydantic", needed_for="judging", extra="judge") from error
 
 
 def _whole_number(value: Any) -> Any:

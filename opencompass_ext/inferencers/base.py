@@ -144,10 +144,19 @@ class BaseInferencer(ABC):
         """Return what an error calls a row of the dataset."""
         return f"row {number}"
 
-    def report(self, predictions: PredictionsFile, tokens: int) -> None:
-        """Tell whoever watches how far the work has come; may raise to break it off."""
+    def report(
+        self, predictions: PredictionsFile, tokens: int, rows_done: int | None = None
+    ) -> None:
+        """Tell whoever watches how far the work has come; may raise to break it off.
+
+        Args:
+            predictions: Where finished rows stand.
+            tokens: Tokens read so far.
+            rows_done: What all finished work is worth in rows; None for the finished rows.
+        """
         if self.progress is not None:
-            self.progress(len(predictions.rows), len(predictions.row_keys), tokens)
+            done = len(predictions.rows) if rows_done is None else rows_done
+            self.progress(done, len(predictions.row_keys), tokens)
 
     def render(self, row: Mapping[str, Any], template: PromptTemplate, ice: str) -> Rendered:
         """Return the prompt of a row as text."""

@@ -85,7 +85,7 @@ class ScoringInferencer(BaseInferencer):
         without_texts = [i for i, row in enumerate(rows) if not row.texts]
         todo = [i for i in (*predictions.parts, *without_texts) if i not in predictions.rows]
         self._append(rows, predictions, {i: {} for i in todo})
-        tokens = 0
+        tokens, texts_done = 0, len(finished)
         try:
             for batch in self.model.score_spans(texts, finished=finished, **self.scoring_options()):
                 parts: dict[int, dict[str, Any]] = {}
@@ -94,7 +94,9 @@ class ScoringInferencer(BaseInferencer):
                     parts.setdefault(i, {})[name] = scored_to_json(batch[index])
                 self._append(rows, predictions, parts)
                 tokens += sum(scored.text_tokens for scored in batch.values())
-                self.report(predictions, tokens)
+                texts_done += len(batch)
+                # The texts of one row are far apart: for long, none is whole and many nearly are.
+                self.report(predictions, tokens, len(rows) * texts_done // len(texts))
         except TextError as error:
             i, name = places[error.index]
             which = "" if len(rows[i].texts) == 1 else f", text {name!r}"

@@ -27,8 +27,13 @@ class TwoTexts(ScoringInferencer):
         return {"id": row["long"], **{name: scored[name]["spans"]["all"] for name in texts}}
 
 
-def infer(folder, model):
-    inferencer = TwoTexts(model, output_json_filepath=str(folder), output_json_filename="d.json")
+def infer(folder, model, progress=None):
+    inferencer = TwoTexts(
+        model,
+        output_json_filepath=str(folder),
+        output_json_filename="d.json",
+        progress=progress,
+    )
     return inferencer.inference(ZeroRetriever(SimpleNamespace(test=ROWS, train=ROWS)))
 
 
@@ -84,6 +89,17 @@ def test_a_stop_between_the_last_part_of_a_row_and_the_row_costs_no_score(tmp_pa
     second = Recorder()
     assert infer(tmp_path, second)[0] == row
     assert len(second.asked) == 4
+
+
+def test_progress_counts_texts_by_their_share_of_a_row(tmp_path):
+    told = []
+    with pytest.raises(ModelError):
+        infer(tmp_path, Recorder(stop_after=3), lambda *event: told.append(event))
+    infer(tmp_path, Recorder(), lambda *event: told.append(event))
+    assert [(done, total) for done, total, _ in told] == [
+        *[(0, 5), (0, 5), (1, 5), (1, 5)],
+        *[(0, 5), (2, 5), (2, 5), (3, 5), (3, 5), (4, 5), (4, 5), (5, 5)],
+    ]
 
 
 def test_an_error_about_a_text_names_the_row_and_which_text(tmp_path):

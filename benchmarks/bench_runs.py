@@ -140,7 +140,7 @@ def run(config: dict[str, Any], folder: Path, threads: int | None = None) -> Tim
     job = folder / "job.json"
     job.write_text(json.dumps([config, {"config_text": "", "mode": "infer"}]))
     code = (
-        "import json, sys; from opencompass_ext.running import execute; "
+        "import json, sys; from opencompass_ext.running.run import execute; "
         "config, arguments = json.load(open(sys.argv[1])); sys.exit(execute(config, **arguments))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -274,8 +274,8 @@ def measure_ray(folder: Path, options: argparse.Namespace) -> list[Measured]:
 
 def _seconds_at_work(settings: dict[str, Any], runner: str, folder: Path) -> float:
     from opencompass_ext.outputs import RunFolder
-    from opencompass_ext.plan import plan_stage
-    from opencompass_ext.progress import Progress
+    from opencompass_ext.running.plan import plan_stage
+    from opencompass_ext.running.progress import Progress
 
     moments: list[float] = []
 
@@ -312,12 +312,12 @@ def measure_growth(folder: Path, options: argparse.Namespace) -> list[Measured]:
 
 def _timed_steps(path: Path, count: int, folder: Path) -> dict[str, float]:
     """Return the seconds of planning, of keeping rows, and of joining the parts."""
-    from opencompass_ext.merging import merge_parts
     from opencompass_ext.models import ScriptedModel
     from opencompass_ext.outputs import RunFolder
-    from opencompass_ext.plan import plan_stage
-    from opencompass_ext.predictions import PredictionsFile
+    from opencompass_ext.predictions.file import PredictionsFile
+    from opencompass_ext.predictions.merging import merge_parts
     from opencompass_ext.records import LabelledText, likelihood_to_row
+    from opencompass_ext.running.plan import plan_stage
 
     shutil.rmtree(folder / "out", ignore_errors=True)
     run_folder = RunFolder(folder / "out" / "20260101_000000")

@@ -16,9 +16,8 @@ HEAVY = {"torch", "transformers", "datasets", "scipy", "accelerate", "pyarrow"}
 # The command line and all it needs to plan a run.
 LIGHT = {
     *("cli", "partitioners", "runners", "summarizers", "config", "schema", "catalog"),
-    *("outputs", "registry", "records", "errors", "compat", "running", "plan", "progress"),
-    *("sizes", "merging", "final_file", "predictions", "journal", "python_process", "status"),
-    *("elsewhere", "predictions_lock", "signals"),
+    *("outputs", "registry", "records", "errors", "compat", "running", "predictions"),
+    "python_process",
 }
 
 
@@ -92,12 +91,7 @@ ALLOWED: dict[str, set[str]] = {
     "prompting": {"registry"},
     "models": {"registry", "likelihood", "user_code", "endpoints", "datasets"},
     "datasets": {"registry", "predictions", "outputs"},
-    "journal": {"outputs"},
-    "final_file": {"journal", "outputs", "redact"},
-    "predictions_lock": {"outputs"},
-    "elsewhere": {"journal", "final_file", "outputs"},
-    "predictions": {"journal", "final_file", "elsewhere", "predictions_lock", "outputs"},
-    "merging": {"journal", "final_file", "predictions_lock", "outputs"},
+    "predictions": {"outputs", "redact"},
     "python_process": set(),
     "inferencers": {
         *("registry", "prompting", "models", "datasets", "predictions", "outputs", "likelihood"),
@@ -107,7 +101,7 @@ ALLOWED: dict[str, set[str]] = {
         *("registry", "metrics", "judging", "datasets", "models", "sentences", "outputs"),
     },
     "judging": {"registry", "outputs", "sentences", "endpoints", "redact"},
-    "partitioners": {"registry", "outputs", "sizes"},
+    "partitioners": {"registry", "outputs", "tasks", "datasets", "python_process"},
     "catalog": {"config"},
     "schema": {"config", "registry", "compat", "outputs", "datasets", "redact"},
 }

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from opencompass_ext.predictions import PredictionsFile
+from opencompass_ext.predictions.file import PredictionsFile
 from opencompass_ext.redact import HIDDEN_SECRET, hide_secrets
 
 

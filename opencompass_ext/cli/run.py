@@ -31,7 +31,7 @@ def run_command(argv: Sequence[str]) -> int:
     args = parse_run_arguments(argv)
     # Everything below costs time that --help should not.
     from opencompass_ext.config import format_config
-    from opencompass_ext.running import execute
+    from opencompass_ext.running.run import execute
     from opencompass_ext.schema import check_config, complete_config
     from opencompass_ext.user_code import allow_imports_from
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from opencompass_ext.errors import ConfigError, DataError, did_you_mean
 from opencompass_ext.outputs import RunFolder
-from opencompass_ext.predictions import load_predictions
+from opencompass_ext.predictions.file import load_predictions
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from opencompass_ext.errors import ConfigError, DataError
 from opencompass_ext.models.base import BaseModel
 from opencompass_ext.models.options import check_positive
-from opencompass_ext.predictions import PredictionsFile, data_key
+from opencompass_ext.predictions.file import PredictionsFile, data_key
 from opencompass_ext.prompting import PromptTemplate, Rendered
 from opencompass_ext.records import RowRange
 from opencompass_ext.version import __version__

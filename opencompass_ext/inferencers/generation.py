@@ -8,7 +8,7 @@ from typing import Any
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.inferencers.base import BaseInferencer
 from opencompass_ext.models.options import check_positive
-from opencompass_ext.predictions import PredictionsFile
+from opencompass_ext.predictions.file import PredictionsFile
 from opencompass_ext.prompting import PromptTemplate
 from opencompass_ext.records import GeneratedText, GenerationRequest
 from opencompass_ext.registry import INFERENCERS

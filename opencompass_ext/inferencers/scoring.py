@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from opencompass_ext.errors import DataError, TextError
 from opencompass_ext.inferencers.base import BaseInferencer
-from opencompass_ext.predictions import PredictionsFile
+from opencompass_ext.predictions.file import PredictionsFile
 from opencompass_ext.prompting import PromptTemplate, Rendered
 from opencompass_ext.records import LabelledText, ScoredText, likelihood_to_row
 

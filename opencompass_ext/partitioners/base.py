@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.partitioners.cutting import cut_evenly
+from opencompass_ext.partitioners.sizes import Measure, Size
 from opencompass_ext.records import RowRange, TaskSpec
-from opencompass_ext.sizes import Measure, Size
 
 Config = Mapping[str, Any]
 

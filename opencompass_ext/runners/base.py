@@ -20,7 +20,7 @@ from opencompass_ext.tasks.base import ModelCache, task_class
 from opencompass_ext.tasks.protocol import failure
 
 if TYPE_CHECKING:
-    from opencompass_ext.progress import Progress
+    from opencompass_ext.running.progress import Progress
 
 
 class BaseRunner(ABC):

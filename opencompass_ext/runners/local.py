@@ -22,7 +22,7 @@ from opencompass_ext.runners.workplace import Worker
 from opencompass_ext.tasks.base import task_class
 
 if TYPE_CHECKING:
-    from opencompass_ext.progress import Progress
+    from opencompass_ext.running.progress import Progress
 
 
 @RUNNERS.register_module()

@@ -22,7 +22,7 @@ from opencompass_ext.runners.schedule import Schedule
 from opencompass_ext.tasks.base import task_class
 
 if TYPE_CHECKING:
-    from opencompass_ext.progress import Progress
+    from opencompass_ext.running.progress import Progress
 
 LOCAL = "local"
 # For what Ray puts into shared memory: here only messages. It would take a third of the machine's.

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.runners.base import has_output, log_path
 from opencompass_ext.runners.workplace import Worker, Workplace
-from opencompass_ext.signals import counted_interrupts
+from opencompass_ext.running.signals import counted_interrupts
 from opencompass_ext.tasks.base import task_class
 from opencompass_ext.tasks.protocol import Assignment, Done, Event, Failed, Progressed, Ready, Said
 
 if TYPE_CHECKING:
-    from opencompass_ext.progress import Progress
+    from opencompass_ext.running.progress import Progress
 
 logger = logging.getLogger(__name__)
 

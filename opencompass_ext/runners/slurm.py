@@ -18,7 +18,7 @@ from opencompass_ext.runners.slurm_workplace import SlurmWorkplace, request_opti
 from opencompass_ext.tasks.base import task_class
 
 if TYPE_CHECKING:
-    from opencompass_ext.progress import Progress
+    from opencompass_ext.running.progress import Progress
 
 
 @RUNNERS.register_module()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from opencompass_ext.errors import DataError, IncompleteError, PredictionsError
-from opencompass_ext.final_file import changed_row
 from opencompass_ext.outputs import write_json
-from opencompass_ext.predictions import load_predictions, read_provenance
+from opencompass_ext.predictions.file import load_predictions, read_provenance
+from opencompass_ext.predictions.final_file import changed_row
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.redact import hide_secrets
 from opencompass_ext.registry import EVALUATORS, TASKS

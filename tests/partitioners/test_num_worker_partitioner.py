@@ -2,7 +2,7 @@ import pytest
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.partitioners import NumWorkerPartitioner
-from opencompass_ext.sizes import Size
+from opencompass_ext.partitioners.sizes import Size
 
 
 def partition(rows, *, models=({"abbr": "m"},), may_cut=True, **arguments):

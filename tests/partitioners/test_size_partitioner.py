@@ -2,7 +2,7 @@ import pytest
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.partitioners import SizePartitioner
-from opencompass_ext.sizes import Size
+from opencompass_ext.partitioners.sizes import Size
 
 # Rows of 128 tokens: each costs 1.
 ROW = 128

@@ -8,9 +8,9 @@ import pytest
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.outputs import RunFolder
 from opencompass_ext.partitioners import NaivePartitioner
-from opencompass_ext.progress import Progress
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.runners import LocalRunner, local
+from opencompass_ext.running.progress import Progress
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from opencompass_ext.errors import ConfigError
-from opencompass_ext.running import execute
+from opencompass_ext.running.run import execute
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
 DRIVER = textwrap.dedent("""
     import json, sys
-    from opencompass_ext.running import execute
+    from opencompass_ext.running.run import execute
     config, arguments = json.load(open(sys.argv[1]))
     sys.exit(execute(config, config_text="# the config\\n", **arguments))
 """)

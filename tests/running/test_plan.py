@@ -80,7 +80,7 @@ def test_planning_imports_nothing_heavy(shop):
     code = textwrap.dedent("""
         import sys
         from opencompass_ext.outputs import RunFolder
-        from opencompass_ext.plan import describe, plan_stage
+        from opencompass_ext.running.plan import describe, plan_stage
         import opencompass_ext.running
         config = {
             "models": [{"type": "ScriptedModel", "abbr": "m"}],

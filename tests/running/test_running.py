@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from opencompass_ext import predictions_lock
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.outputs import RunFolder
-from opencompass_ext.predictions import PredictionsFile
-from opencompass_ext.running import execute
+from opencompass_ext.predictions import lock as predictions_lock
+from opencompass_ext.predictions.file import PredictionsFile
+from opencompass_ext.running.run import execute
 
 
 def names_below(folder):

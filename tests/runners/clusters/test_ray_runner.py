@@ -12,9 +12,9 @@ from cluster_fakes import make_tasks
 
 from opencompass_ext.errors import ConfigError, MissingDependencyError
 from opencompass_ext.outputs import RunFolder, journal_path
-from opencompass_ext.progress import Progress
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.runners import RayRunner
+from opencompass_ext.running.progress import Progress
 
 
 @pytest.fixture

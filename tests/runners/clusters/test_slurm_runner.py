@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from opencompass_ext.errors import ConfigError
-from opencompass_ext.progress import Progress
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.runners import SlurmRunner, slurm_commands, slurm_workplace
+from opencompass_ext.running.progress import Progress
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import logging
 import pytest
 from rich.console import Console
 
-from opencompass_ext import progress as progress_module
-from opencompass_ext.progress import LiveProgress, Meter, PlainProgress, stage_progress
 from opencompass_ext.records import TaskOutcome, TaskSpec
+from opencompass_ext.running import progress as progress_module
+from opencompass_ext.running.progress import LiveProgress, Meter, PlainProgress, stage_progress
 
 
 def pair(dataset, model="m"):

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.outputs import RunFolder, journal_path, parts_on_disk
+from opencompass_ext.partitioners.sizes import Size, SizeBook
 from opencompass_ext.records import RowRange, TaskSpec
 from opencompass_ext.registry import PARTITIONERS, RUNNERS
 from opencompass_ext.runners import BaseRunner
 from opencompass_ext.runners.base import split_pairs
-from opencompass_ext.sizes import Size, SizeBook
 from opencompass_ext.tasks.base import task_class
 
 _DEFAULT_TASKS = {"infer": "OpenICLInferTask", "eval": "OpenICLEvalTask"}

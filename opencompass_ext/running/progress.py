@@ -15,7 +15,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichDisplay
 
 from opencompass_ext.records import TaskOutcome, TaskSpec
-from opencompass_ext.status import StatusFile
+from opencompass_ext.running.status import StatusFile
 from opencompass_ext.tasks.base import ReportProgress
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from opencompass_ext.sizes import Size, SizeBook, content_signature
+from opencompass_ext.partitioners.sizes import Size, SizeBook, content_signature
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from opencompass_ext.errors import OpenCompassExtError, PredictionsError
-from opencompass_ext.final_file import (
+from opencompass_ext.outputs import RunFolder, journal_path, rows_path, writing
+from opencompass_ext.predictions.final_file import (
     HEAD,
     SEPARATOR,
     TAIL,
@@ -23,8 +24,7 @@ from opencompass_ext.final_file import (
     read_provenance,
     write_final,
 )
-from opencompass_ext.outputs import RunFolder, journal_path, rows_path, writing
-from opencompass_ext.predictions_lock import locked, remove_parts
+from opencompass_ext.predictions.lock import locked, remove_parts
 from opencompass_ext.records import RowRange, TaskOutcome
 
 _CHUNK_BYTES = 1 << 20

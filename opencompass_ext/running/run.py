@@ -13,15 +13,15 @@ from rich.console import Console
 
 from opencompass_ext.errors import ConfigError, OpenCompassExtError
 from opencompass_ext.logs import log_to_console
-from opencompass_ext.merging import merge_finished
 from opencompass_ext.outputs import TIME_FORMAT, RunFolder, atomic_writer
-from opencompass_ext.plan import Stage, describe, plan_stage
-from opencompass_ext.progress import stage_progress
+from opencompass_ext.predictions.merging import merge_finished
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import SUMMARIZERS
 from opencompass_ext.runners.base import split_pairs
-from opencompass_ext.signals import terminated_like_ctrl_c
-from opencompass_ext.status import StatusFile
+from opencompass_ext.running.plan import Stage, describe, plan_stage
+from opencompass_ext.running.progress import stage_progress
+from opencompass_ext.running.signals import terminated_like_ctrl_c
+from opencompass_ext.running.status import StatusFile
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from opencompass_ext import journal as journal_module
-from opencompass_ext import predictions_lock
 from opencompass_ext.errors import OutputError, PredictionsError
-from opencompass_ext.predictions import PredictionsFile, load_predictions, read_provenance
+from opencompass_ext.predictions import journal as journal_module
+from opencompass_ext.predictions import lock as predictions_lock
+from opencompass_ext.predictions.file import PredictionsFile, load_predictions, read_provenance
 
 ROWS = [
     {"origin_prompt": f"text {i} 数😀 \u2028 line\nbreak {{label}}", "ppl": i / 3, "token_len": i}
@@ -230,7 +230,7 @@ def test_a_bad_row_is_refused_and_names_itself(path):
 
 HOLDER = """
 import sys
-from opencompass_ext.predictions import PredictionsFile
+from opencompass_ext.predictions.file import PredictionsFile
 with PredictionsFile(sys.argv[1], ["k"]) as predictions:
     print("held", flush=True)
     sys.stdin.readline()

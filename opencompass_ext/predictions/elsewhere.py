@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from opencompass_ext.final_file import identities_of, read_final
-from opencompass_ext.journal import Journal, JournalRows, Row
 from opencompass_ext.outputs import journal_path, parts_on_disk
+from opencompass_ext.predictions.final_file import identities_of, read_final
+from opencompass_ext.predictions.journal import Journal, JournalRows, Row
 
 
 def rows_elsewhere(

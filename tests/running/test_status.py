@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from opencompass_ext import status as status_module
-from opencompass_ext.progress import Progress
 from opencompass_ext.records import RowRange, TaskOutcome, TaskSpec
-from opencompass_ext.status import StatusFile
+from opencompass_ext.running import status as status_module
+from opencompass_ext.running.progress import Progress
+from opencompass_ext.running.status import StatusFile
 
 
 def pair(dataset, rows=None):

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from opencompass_ext.errors import PredictionsError
-from opencompass_ext.journal import Row
 from opencompass_ext.outputs import atomic_writer, provenance_path, to_json, write_json
+from opencompass_ext.predictions.journal import Row
 from opencompass_ext.records import RowRange
 from opencompass_ext.redact import hide_secrets
 

@@ -16,9 +16,15 @@ from typing import Any
 
 from filelock import FileLock
 
-from opencompass_ext.elsewhere import rows_elsewhere
 from opencompass_ext.errors import PredictionsError
-from opencompass_ext.final_file import (
+from opencompass_ext.outputs import (
+    journal_path,
+    parts_on_disk,
+    provenance_path,
+    rows_path,
+)
+from opencompass_ext.predictions.elsewhere import rows_elsewhere
+from opencompass_ext.predictions.final_file import (
     RowIdentities,
     data_key,
     final_chunks,
@@ -27,14 +33,8 @@ from opencompass_ext.final_file import (
     read_provenance,
     write_final,
 )
-from opencompass_ext.journal import Journal, Row
-from opencompass_ext.outputs import (
-    journal_path,
-    parts_on_disk,
-    provenance_path,
-    rows_path,
-)
-from opencompass_ext.predictions_lock import acquire, release, remove_parts
+from opencompass_ext.predictions.journal import Journal, Row
+from opencompass_ext.predictions.lock import acquire, release, remove_parts
 from opencompass_ext.records import RowRange
 
 __all__ = ["PredictionsFile", "data_key", "load_predictions", "read_provenance"]

@@ -18,8 +18,8 @@ from opencompass_ext.predictions.merging import merge_finished
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import SUMMARIZERS
 from opencompass_ext.runners.base import split_pairs
+from opencompass_ext.running.displays import stage_progress
 from opencompass_ext.running.plan import Stage, describe, plan_stage
-from opencompass_ext.running.progress import stage_progress
 from opencompass_ext.running.signals import terminated_like_ctrl_c
 from opencompass_ext.running.status import StatusFile
 

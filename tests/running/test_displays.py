@@ -6,7 +6,8 @@ from rich.console import Console
 
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.running import progress as progress_module
-from opencompass_ext.running.progress import LiveProgress, Meter, PlainProgress, stage_progress
+from opencompass_ext.running.displays import LiveProgress, PlainProgress, stage_progress
+from opencompass_ext.running.meter import Meter
 
 
 def pair(dataset, model="m"):

@@ -41,6 +41,9 @@ class BaseDataset:
 
     # Ranges and limits count groups of rows with the same value here; see ``DatasetReader``.
     group_column: ClassVar[str | None] = None
+    # What people think of a row. No model reads these columns: predictions stay right when they
+    # change.
+    label_columns: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opencompass_ext.datasets.arrow import rows_to_dataset
 from opencompass_ext.datasets.base import BaseDataset
 from opencompass_ext.datasets.paths import find_data_file
-from opencompass_ext.datasets.pplqa_rows import Question, read_question, read_text
+from opencompass_ext.datasets.pplqa_rows import Question, misspelt_keys, read_question, read_text
 from opencompass_ext.datasets.predicted_answers import read_predicted_answers
 from opencompass_ext.datasets.ranges import select_rows
 from opencompass_ext.datasets.row_files import FileRows, read_rows
@@ -17,6 +18,8 @@ from opencompass_ext.registry import DATASETS
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+logger = logging.getLogger(__name__)
 
 _EXTENSIONS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 _Read = TypeVar("_Read")
@@ -71,6 +74,7 @@ class PPLqaDataset(BaseDataset):
     """
 
     group_column = "id"
+    label_columns = ("preferences", "rank", "category", "grounded")
 
     @staticmethod
     def load(  # type: ignore[override]
@@ -107,9 +111,13 @@ def _test_rows(
     rows: list[dict[str, Any]] = []
     places: list[int] = []
     first_with: dict[str, int] = {}
+    warned: set[str] = set()
     for number, i in enumerate(answered):
         more = {answers.system: answers.texts[number] for answers in predicted}
         question = _at(file, i, read_question, file.rows[i], more)
+        for name in misspelt_keys(file.rows[i]) - warned:
+            warned.add(name)
+            logger.warning("%s: the key %r is not read: is it misspelt?", file.where(i), name)
         first = first_with.setdefault(question.id, i)
         if first != i:
             raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ from opencompass_ext.errors import DataError
 
 # The name of the one system of a row that names none.
 UNNAMED_SYSTEM = "system"
+# All that is read of a row, in either of the shapes.
+KEYS = (
+    *("id", "question", "query", "answers", "answer", "response", "model", "system", "category"),
+    *("sources", "preferences", "human_preference", "ranks", "grounded", "label"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +92,23 @@ def read_text(row: Mapping[str, Any]) -> str:
     return value
 
 
+def misspelt_keys(row: Mapping[str, Any]) -> set[str]:
+    """Return the keys of a row that are not read and look like one that would be.
+
+    Example:
+        >>> misspelt_keys({"id": 1, "prefrences": [], "question_id": 7})
+        {'prefrences'}
+    """
+    unknown = [name for name in row if name not in KEYS]
+    return {name for name in unknown if difflib.get_close_matches(name, KEYS, cutoff=0.88)}
+
+
 def _read_id(row: Mapping[str, Any]) -> str:
     value = row.get("id")
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
-        raise DataError(f"'id' must be a text or a whole number, got {shown(value)}")
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+        raise DataError(
+            f"'id' must be a text that is not blank, or a whole number, got {shown(value)}"
+        )
     return str(value)
 
 
@@ -131,6 +150,10 @@ def _first_of(row: Mapping[str, Any], *names: str, default: str | None) -> Any:
 def _read_system(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"'model' must be the name of a system, got {shown(value)}")
+    if value != value.strip():
+        raise DataError(
+            f"the model {value!r} begins or ends with a blank, which makes it another one"
+        )
     return value
 
 
@@ -173,4 +196,9 @@ def _read_ranks(row: Mapping[str, Any], answers: Mapping[str, Answer]) -> dict[s
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number with hundreds of digits
+        return False

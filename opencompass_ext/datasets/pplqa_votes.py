@@ -41,7 +41,7 @@ def read_votes(row: Mapping[str, Any], systems: Sequence[str]) -> list[Vote]:
         >>> read_votes({"human_preference": [{"better": "y", "worse": "x"}]}, ["x", "y"])
         [Vote(a='x', b='y', winner='b', judge=None)]
     """
-    given = [name for name in _SHAPES if row.get(name) is not None]
+    given = [name for name in _SHAPES if row.get(name) not in (None, [])]
     if len(given) == 2:
         raise DataError("the row has both 'preferences' and 'human_preference': give one of them")
     if not given:

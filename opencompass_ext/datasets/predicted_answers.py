@@ -15,6 +15,8 @@ from opencompass_ext.predictions.file import load_predictions
 
 logger = logging.getLogger(__name__)
 
+_ENTRY_KEYS = ("path", "model", "check_prompts")
+
 
 class PredictedAnswers(NamedTuple):
     """What one system answered, a text for each question, and the file that says so."""
@@ -31,8 +33,9 @@ def read_predicted_answers(
 
     Args:
         files: Paths ``<work_dir>/<time>/predictions/<system>/<dataset>.json``, where a folder
-            called ``latest`` that does not exist stands for the latest run; or
-            ``dict(path=..., model=...)`` where the system is not to be called like the folder.
+            called ``latest`` that does not exist stands for the latest run; or ``dict(path=...)``
+            with ``model``, where the system is not to be called like the folder, and
+            ``check_prompts=False``, where the prompts in the file do not hold the questions.
         questions: The questions, in order: row i of each file answers question i.
 
     Raises:
@@ -46,18 +49,18 @@ def read_predicted_answers(
         )
     answers: list[PredictedAnswers] = []
     for entry in files:
-        path, system = _path_and_system(entry)
+        path, system, has_questions = _read_entry(entry)
         for other in answers:
             if other.system == system:
                 raise ConfigError(
                     f"answers_from names {system!r} twice, {other.path} and {path}: tell them "
                     "apart with dict(path=..., model=...)"
                 )
-        answers.append(PredictedAnswers(system, path, _read_texts(path, questions)))
+        answers.append(PredictedAnswers(system, path, _read_texts(path, questions, has_questions)))
     return answers
 
 
-def _path_and_system(entry: Any) -> tuple[Path, str]:
+def _read_entry(entry: Any) -> tuple[Path, str, bool]:
     given: Any = {"path": entry} if isinstance(entry, (str, os.PathLike)) else entry
     if not isinstance(given, Mapping) or not isinstance(given.get("path"), (str, os.PathLike)):
         raise ConfigError(
@@ -65,16 +68,15 @@ def _path_and_system(entry: Any) -> tuple[Path, str]:
             f"{entry!r}"
         )
     for key in given:
-        if key not in ("path", "model"):
+        if key not in _ENTRY_KEYS:
             raise ConfigError(
-                f"answers_from: no key {key!r} beside a path: "
-                f"{did_you_mean(str(key), ['path', 'model'])}"
+                f"answers_from: no key {key!r} beside a path: {did_you_mean(str(key), _ENTRY_KEYS)}"
             )
     path = _latest(Path(given["path"]).expanduser())
     system = given.get("model", path.absolute().parent.name)
     if not isinstance(system, str) or not system.strip():
         raise ConfigError(f"answers_from: 'model' must be the name of a system, got {system!r}")
-    return path, system
+    return path, system, bool(given.get("check_prompts", True))
 
 
 def _latest(path: Path) -> Path:
@@ -91,8 +93,8 @@ def _latest(path: Path) -> Path:
     return path
 
 
-def _read_texts(path: Path, questions: Sequence[str]) -> list[str]:
-    rows = load_predictions(path)
+def _read_texts(path: Path, questions: Sequence[str], has_questions: bool) -> list[str]:
+    rows = load_predictions(path, "give another file, or make this one again where it came from")
     if len(rows) != len(questions):
         raise DataError(
             f"{path} holds {len(rows)} answers, and there are {len(questions)} questions: row i "
@@ -105,7 +107,8 @@ def _read_texts(path: Path, questions: Sequence[str]) -> list[str]:
                 f"{path}, row {number}: 'prediction' must be the answer as text, got "
                 f"{row.get('prediction')!r:.80}; the row has {', '.join(row) or 'nothing'}"
             )
-        _check_prompt(path, number, row, questions)
+        if has_questions and row.get("origin_prompt"):
+            _check_prompt(path, number, row["origin_prompt"], questions)
     cut = sum(row.get("finish_reason") == "length" for row in rows)
     if cut:
         logger.warning(
@@ -117,20 +120,24 @@ def _read_texts(path: Path, questions: Sequence[str]) -> list[str]:
     return [row["prediction"] for row in rows]
 
 
-def _check_prompt(
-    path: Path, number: int, row: Mapping[str, Any], questions: Sequence[str]
-) -> None:
-    """Refuse a row whose prompt asks another question, where the prompt tells."""
-    prompt = json.dumps(row.get("origin_prompt"), ensure_ascii=False)
+def _check_prompt(path: Path, number: int, prompt: Any, questions: Sequence[str]) -> None:
+    """Refuse a row whose prompt does not hold its question."""
+    text = _squeezed(json.dumps(prompt, ensure_ascii=False))
 
-    def is_asked(question: str) -> bool:
-        return json.dumps(question.strip(), ensure_ascii=False)[1:-1] in prompt
+    def holds(question: str) -> bool:
+        return _squeezed(json.dumps(question.strip(), ensure_ascii=False)[1:-1]) in text
 
-    if is_asked(questions[number]):
+    if holds(questions[number]):
         return
-    other = next((i for i, question in enumerate(questions) if is_asked(question)), None)
-    if other is not None:
-        raise DataError(
-            f"{path}, row {number}: its prompt asks question {other} of the file (counted from 0), "
-            f"not question {number}: rows and questions must be in the same order"
-        )
+    other = next((i for i, question in enumerate(questions) if holds(question)), None)
+    found = "" if other is None else f", and it holds question {other}"
+    raise DataError(
+        f"{path}, row {number}: its prompt does not hold question {number} of the file (counted "
+        f"from 0){found}: rows and questions must be the same, in the same order. If the prompts "
+        "were made in another way, say so with dict(path=..., check_prompts=False)"
+    )
+
+
+def _squeezed(text: str) -> str:
+    """Return a text in JSON without blanks and line breaks, which templates change."""
+    return "".join(text.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ").split())

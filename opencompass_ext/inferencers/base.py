@@ -94,6 +94,7 @@ class BaseInferencer(ABC):
         """
         template = self._template(ice_template, prompt_template)
         numbered = _numbered_rows(retriever, rows)
+        label_columns = getattr(retriever.dataset, "label_columns", ())
         prepared, keys, data_keys = [], [], []
         fingerprint = self._fingerprint()
         for number, row, indices in numbered:
@@ -103,21 +104,27 @@ class BaseInferencer(ABC):
             except DataError as error:
                 raise DataError(f"{self.row_name(number, row)}: {error}") from error
             keys.append(_row_key(self.key_content(prepared[-1]), fingerprint))
-            data_keys.append(data_key(row))
+            data_keys.append(data_key(row, label_columns))
         folder = Path(output_json_filepath or self.output_json_filepath)
         name = (output_json_filename or self.output_json_filename).removesuffix(".json")
         with PredictionsFile(folder / f"{name}.json", keys, rows, data_keys) as predictions:
             if not predictions.is_complete:
                 self.report(predictions, 0)
-                self.complete(prepared, predictions)
-                predictions.finish(
-                    {
-                        "opencompass_ext": __version__,
-                        "inferencer": {"type": type(self).__name__, **self.settings()},
-                        "model": {"identity": self.model.identity(), **self.model.provenance()},
-                    }
-                )
+                made_by = None
+                if len(predictions.rows) == len(prepared):
+                    # Known from an earlier run; the model, loaded for nothing, may be out of reach.
+                    made_by = predictions.made_by()
+                else:
+                    self.complete(prepared, predictions)
+                predictions.finish(made_by or self._made_by())
             return [predictions.rows[i] for i in range(len(prepared))]
+
+    def _made_by(self) -> dict[str, Any]:
+        return {
+            "opencompass_ext": __version__,
+            "inferencer": {"type": type(self).__name__, **self.settings()},
+            "model": {"identity": self.model.identity(), **self.model.provenance()},
+        }
 
     @abstractmethod
     def prepare(self, row: Mapping[str, Any], template: PromptTemplate | None, ice: str) -> Any:

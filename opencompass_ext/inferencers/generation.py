@@ -7,7 +7,7 @@ from typing import Any
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.inferencers.base import BaseInferencer
-from opencompass_ext.models.options import check_positive
+from opencompass_ext.models.options import check_positive, check_stop_words
 from opencompass_ext.predictions.file import PredictionsFile
 from opencompass_ext.prompting import PromptTemplate
 from opencompass_ext.records import GeneratedText, GenerationRequest
@@ -51,10 +51,11 @@ class GenInferencer(BaseInferencer):
                 "GenInferencer needs max_out_len, the most tokens of an answer: set it on the "
                 "model or on the inferencer"
             )
-        if isinstance(stopping_criteria, str):
+        check_stop_words(stopping_criteria=stopping_criteria)
+        if min_out_len is not None and min_out_len > max_out_len:
             raise ConfigError(
-                f"stopping_criteria must be a list of texts, such as [{stopping_criteria!r}], got "
-                f"the string {stopping_criteria!r}"
+                f"min_out_len={min_out_len} is more than max_out_len={max_out_len}: no answer can "
+                "have both"
             )
         self.max_out_len = max_out_len
         self.min_out_len = min_out_len

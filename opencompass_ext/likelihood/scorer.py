@@ -172,7 +172,7 @@ class SpanScorer:
             raise TextError(
                 row,
                 f"the text has {tokens} tokens and the model takes {limit}; set "
-                "long_text='window' to score it in overlapping windows, or 'truncate' to cut it",
+                "long_text='window' to score it in overlapping windows",
             )
         kept = limit if treatment == "truncate" and limit is not None else tokens
         first_scored = 1 if begins_with_prefix else 0

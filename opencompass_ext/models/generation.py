@@ -203,11 +203,15 @@ class Generator:
             # After a stop word, unlike after an end token, padding follows at once.
             while own and own[-1] == self._pad_id:
                 own = own[:-1]
+        is_stopped = end is not None or bool(stops)
+        if not is_stopped:
+            # The limit may have fallen between the bytes of one character.
+            text = text.rstrip("\ufffd")
         return GeneratedText(
             text=text,
             input_tokens=prompt_tokens,
             output_tokens=len(own),
-            finish_reason="stop" if end is not None or stops else "length",
+            finish_reason="stop" if is_stopped else "length",
         )
 
     def _decode(self, ids: list[int]) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.errors import ConfigError, ModelError, ModelLoadError
-from opencompass_ext.models.options import as_plain_json, check_positive
+from opencompass_ext.models.options import as_plain_json, check_positive, check_stop_words
 from opencompass_ext.models.scoring import TOP_K, SpanScoringModel
 from opencompass_ext.models.sources import check_source, local_source, source_identity
 from opencompass_ext.records import GeneratedText, GenerationRequest, Message
@@ -74,6 +74,7 @@ class HuggingFaceBaseModel(SpanScoringModel):
     ) -> None:
         super().__init__(**text_options)
         check_positive(max_batch_tokens=max_batch_tokens)
+        check_stop_words(stop_words=stop_words)
         self.path = path
         self.model_kwargs = dict(model_kwargs or {})
         self.tokenizer_path = tokenizer_path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.errors import ConfigError
@@ -31,6 +31,22 @@ def check_positive(**values: int | None) -> None:
             not isinstance(value, int) or isinstance(value, bool) or value < 1
         ):
             raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
+
+
+def check_stop_words(**lists: Sequence[str] | None) -> None:
+    """Check that each value that is given is a list of texts that are not empty.
+
+    Raises:
+        ConfigError: One is not: an empty text would end every answer before it begins.
+    """
+    for name, words in lists.items():
+        if isinstance(words, str):
+            raise ConfigError(
+                f"{name} must be a list of texts, such as [{words!r}], got the string {words!r}"
+            )
+        for word in words or ():
+            if not isinstance(word, str) or not word:
+                raise ConfigError(f"{name} must hold texts that are not empty, got {word!r}")
 
 
 def as_plain_json(value: Any) -> Any:

@@ -169,8 +169,9 @@ def apply_chat_template(
     """
     if not tokenizer.chat_template:
         raise ConfigError(
-            f"the tokenizer {tokenizer.name_or_path!r} has no chat template: use "
-            "HuggingFaceBaseModel, or set chat_template in tokenizer_kwargs"
+            f"the tokenizer {tokenizer.name_or_path!r} has no chat template: leave "
+            "chat templates out (chat_template=False; HuggingFaceBaseModel to generate), or set "
+            "chat_template in tokenizer_kwargs"
         )
     try:
         return tokenizer.apply_chat_template(

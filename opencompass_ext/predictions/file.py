@@ -25,11 +25,13 @@ from opencompass_ext.outputs import (
 )
 from opencompass_ext.predictions.elsewhere import rows_elsewhere
 from opencompass_ext.predictions.final_file import (
+    DO_AGAIN,
     RowIdentities,
     data_key,
     final_chunks,
     identities_of,
     read_final,
+    read_made_by,
     read_provenance,
     write_final,
 )
@@ -165,6 +167,17 @@ class PredictionsFile:
             remove_parts(self.path)
         self.close()
 
+    def made_by(self) -> dict[str, Any] | None:
+        """Return what made the rows, if a final file with exactly these rows tells; else None.
+
+        Such a file may still be incomplete: where columns of the dataset changed that no model
+        reads.
+        """
+        found = identities_of(self.own_path)
+        if found is None or found.row_keys != self.row_keys:
+            return None
+        return read_made_by(self.own_path)
+
     def close(self) -> None:
         """Give the lock back. Rows that are not part of a final file stay in the journal."""
         self._journal.close()
@@ -283,10 +296,14 @@ class PredictionsFile:
         return states
 
 
-def load_predictions(path: str | Path) -> list[Row]:
+def load_predictions(path: str | Path, advice: str = DO_AGAIN) -> list[Row]:
     """Return the rows of a finished predictions file, in order.
 
     A file without provenance, such as one that OpenCompass made, is taken as it is.
+
+    Args:
+        path: The file.
+        advice: What an error tells the user to do about a damaged file.
 
     Raises:
         PredictionsError: The file is missing or damaged, or inference has not finished.
@@ -296,13 +313,13 @@ def load_predictions(path: str | Path) -> list[Row]:
         raise PredictionsError(
             f"inference of {path} has not finished: go on with it first (-m infer -r)"
         )
-    if not path.exists():
-        raise PredictionsError(f"no predictions at {path}: run inference first (-m infer -r)")
-    rows = read_final(path)
+    if not path.is_file():
+        what = "a folder, not a predictions file" if path.is_dir() else "no predictions"
+        raise PredictionsError(f"{what} at {path}: run inference first (-m infer -r)")
+    rows = read_final(path, advice=advice)
     expected = read_provenance(path).get("num_rows", len(rows))
     if len(rows) != expected:
         raise PredictionsError(
-            f"{path} holds {len(rows)} rows, its provenance says {expected}: run inference again "
-            "(-m infer -r)"
+            f"{path} holds {len(rows)} rows, its provenance says {expected}: {advice}"
         )
     return rows

@@ -42,14 +42,21 @@ class RowIdentities(NamedTuple):
         return RowIdentities(self.row_keys[start:stop], data_keys)
 
 
-def data_key(row: Mapping[str, Any]) -> str:
-    """Return 16 hex digits that change with anything in a row of a dataset.
+def data_key(row: Mapping[str, Any], label_columns: Sequence[str] = ()) -> str:
+    """Return 16 hex digits that change with anything in a row of a dataset but its labels.
+
+    Args:
+        row: The row.
+        label_columns: Columns that no model reads; see ``BaseDataset.label_columns``.
 
     Example:
         >>> data_key({"question": "q", "answer": "a"}) == data_key({"answer": "a", "question": "q"})
         True
+        >>> data_key({"answer": "a", "votes": 3}, ["votes"]) == data_key({"answer": "a"})
+        True
     """
-    canonical = json.dumps(dict(row), sort_keys=True, default=repr)
+    read = {name: value for name, value in row.items() if name not in label_columns}
+    canonical = json.dumps(read, sort_keys=True, default=repr)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
@@ -109,12 +116,17 @@ def final_chunks(rows: Mapping[int, Row], count: int, first_row: int = 0) -> Ite
     yield TAIL
 
 
-def read_final(path: Path, first_row: int = 0) -> list[Row]:
+_ABOUT_ROWS = ("rows", "num_rows", "predictions_sha256", "row_keys", "data_keys")
+DO_AGAIN = "remove it and run inference again (-m infer -r)"
+
+
+def read_final(path: Path, first_row: int = 0, advice: str = DO_AGAIN) -> list[Row]:
     """Return the rows of a predictions file, in order.
 
     Args:
         path: The file.
         first_row: The number its first row should have.
+        advice: What an error tells the user to do about a damaged file.
 
     Raises:
         PredictionsError: It is not what this program or OpenCompass writes.
@@ -122,16 +134,14 @@ def read_final(path: Path, first_row: int = 0) -> list[Row]:
     try:
         rows = json.loads(path.read_bytes())
     except ValueError as error:
-        raise PredictionsError(
-            f"{path} is not valid JSON ({error}): remove it and run inference again (-m infer -r)"
-        ) from None
+        raise PredictionsError(f"{path} is not valid JSON ({error}): {advice}") from None
     is_right = isinstance(rows, dict) and all(
         isinstance(rows.get(str(first_row + i)), dict) for i in range(len(rows))
     )
     if not is_right:
         raise PredictionsError(
             f'{path}: expected an object of rows keyed "{first_row}", "{first_row + 1}", ... '
-            "without a gap, each row an object: remove it and run inference again (-m infer -r)"
+            f"without a gap, each row an object: {advice}"
         )
     return [rows[str(first_row + i)] for i in range(len(rows))]
 
@@ -147,6 +157,11 @@ def read_provenance(path: str | Path) -> dict[str, Any]:
         logger.warning("%s: not valid JSON (%s), not used", provenance, error)
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def read_made_by(path: Path) -> dict[str, Any]:
+    """Return what a file's provenance says of who made its rows, without what rows they are."""
+    return {k: v for k, v in read_provenance(path).items() if k not in _ABOUT_ROWS}
 
 
 def identities_of(path: Path) -> RowIdentities | None:
@@ -169,15 +184,20 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def changed_row(path: Path, test_set: Sequence[Mapping[str, Any]]) -> int | None:
+def changed_row(
+    path: Path, test_set: Sequence[Mapping[str, Any]], label_columns: Sequence[str] = ()
+) -> int | None:
     """Return the first row of a dataset that is no longer what was inferred; None if all are.
 
     Args:
         path: The predictions file. Without recorded data keys nothing can be said.
         test_set: As many rows as the file has.
+        label_columns: Columns that may have changed; see ``data_key``.
     """
     keys = read_provenance(path).get("data_keys")
     if not isinstance(keys, list):
         return None
     pairs = zip(keys, test_set, strict=True)
-    return next((i for i, (key, row) in enumerate(pairs) if key != data_key(row)), None)
+    return next(
+        (i for i, (key, row) in enumerate(pairs) if key != data_key(row, label_columns)), None
+    )

@@ -92,13 +92,14 @@ class OpenICLEvalTask(BaseTask):
         return EVALUATORS.build(config, **{name: given[name] for name in wanted})
 
     def _test_set(self, path: Path, row_count: int) -> Any:
-        test_set = build_dataset(self.dataset).test
+        dataset = build_dataset(self.dataset)
+        test_set = dataset.test
         if len(test_set) != row_count:
             raise PredictionsError(
                 f"dataset {self.dataset['abbr']!r} has {len(test_set)} rows, its predictions have "
                 f"{row_count}: run inference again (-m infer -r)"
             )
-        changed = changed_row(path, test_set)
+        changed = changed_row(path, test_set, getattr(dataset, "label_columns", ()))
         if changed is not None:
             raise PredictionsError(
                 f"row {changed} of dataset {self.dataset['abbr']!r} is not the row that {path} was "

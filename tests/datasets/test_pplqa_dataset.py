@@ -130,10 +130,21 @@ def test_blank_answers_are_kept(load):
         ([line(preferences=[{"a": "x", "b": "y", "winner": "a", "judge": 1}])], ["'judge'", "1"]),
         ([line(human_preference=[{"better": "x", "worse": "gpt"}])], ["'worse'", "'gpt'"]),
         ([line(human_preference={"winner": 0})], ["'human_preference'", '"better"']),
-        ([line(human_preference=[], preferences=[])], ["both 'preferences' and"]),
+        (
+            [
+                line(
+                    human_preference=[{"better": "x", "worse": "y"}],
+                    preferences=[{"a": "x", "b": "y", "winner": "a"}],
+                )
+            ],
+            ["both 'preferences' and"],
+        ),
         ([line(ranks=[1, 2])], ["'ranks' must be an object"]),
         ([line(ranks={"x": True})], ["'ranks' must be an object"]),
         ([line(ranks={"x": 1, "z": 2})], ["ranks: 'z' has no answer"]),
+        ([line(ranks={"x": 10**400})], ["'ranks' must be an object"]),
+        ([line(id="  ")], ["'id' must be a text that is not blank"]),
+        ([line(answers=[{"model": "x ", "answer": "a"}])], ["'x '", "ends with a blank"]),
         ([line(question="a\ud800")], ["line 1", "surrogate"]),
     ],
 )
@@ -214,6 +225,38 @@ def test_only_the_questions_that_were_answered_are_read(load, predict):
 def test_prompts_in_the_form_of_a_dialogue_are_read(load, predict):
     prompts = [[{"role": "HUMAN", "prompt": q}] for q in ("Why?", "How?", "Who?")]
     assert len(load(*QUESTIONS, answers_from=[predict("m1", "abc", prompts=prompts)]).test) == 3
+
+
+def test_answers_to_other_questions_are_refused_whatever_their_number(load, predict, message):
+    prompts = ["Q: alpha", "Q: beta", "Q: gamma"]
+    path = predict("m1", "abc", prompts=prompts)
+    text = message(DataError, load, *QUESTIONS, answers_from=[path])
+    assert "row 0: its prompt does not hold question 0" in text
+    unchecked = {"path": path, "check_prompts": False}
+    assert len(load(*QUESTIONS, answers_from=[unchecked]).test) == 3
+
+
+def test_a_template_may_change_the_blanks_of_a_question(load, predict):
+    rows = [line(id="q", question="Why\n  so?", answers=...)]
+    assert len(load(*rows, answers_from=[predict("m1", "a", prompts=["Q: Why so? A:"])]).test) == 1
+
+
+def test_a_folder_is_no_predictions_file(load, message, tmp_path):
+    text = message(PredictionsError, load, *QUESTIONS, answers_from=[str(tmp_path)])
+    assert "a folder, not a predictions file" in text
+
+
+def test_advice_about_foreign_answers_does_not_destroy_them(load, message, write):
+    path = write("run/predictions/m1/qa.json", "[]")
+    text = message(PredictionsError, load, *QUESTIONS, answers_from=[path])
+    assert "remove" not in text
+    assert "give another file" in text
+
+
+def test_a_key_that_looks_misspelt_is_told_once(load, caplog):
+    load(line(prefrences=[]), line(id="q2", prefrences=[], question_id=3))
+    assert caplog.text.count("the key 'prefrences' is not read: is it misspelt?") == 1
+    assert "question_id" not in caplog.text
 
 
 def test_answers_that_were_cut_are_counted(load, predict, caplog):

@@ -128,6 +128,8 @@ def test_what_a_model_looks_at_besides_the_prompt_counts(tmp_path):
     [
         (dict(max_out_len=None), "GenInferencer needs max_out_len"),
         (dict(max_out_len=0), "max_out_len must be a whole number of at least 1, got 0"),
+        (dict(min_out_len=8), "min_out_len=8 is more than max_out_len=7"),
+        (dict(stopping_criteria=["a", ""]), "stopping_criteria must hold texts that are not empty"),
         (dict(stopping_criteria="stop"), r"must be a list of texts, such as \['stop'\]"),
     ],
 )

@@ -110,3 +110,30 @@ def test_an_error_about_a_text_names_the_row_and_which_text(tmp_path):
 
     with pytest.raises(DataError, match=r"^row 1, text 'short': it has 9 tokens"):
         infer(tmp_path, TooShort())
+
+
+class OutOfReach(ScriptedModel):
+    """A model that must not be needed; it says it is the one of ``Recorder``."""
+
+    def score_spans(self, texts, **options):
+        raise AssertionError("asked to score")
+
+    def provenance(self):
+        raise AssertionError("loaded")
+
+
+@pytest.mark.parametrize("label_columns", [("votes",), ()])
+def test_a_changed_column_that_no_model_reads_needs_no_model(tmp_path, label_columns):
+    def run(model, votes):
+        rows = [{**row, "votes": votes} for row in ROWS]
+        data = SimpleNamespace(test=rows, train=rows, label_columns=label_columns)
+        inferencer = TwoTexts(model, output_json_filepath=str(tmp_path), output_json_filename="d")
+        inferencer.inference(ZeroRetriever(data))
+        provenance = json.loads((tmp_path / "d.provenance").read_text())
+        return provenance, (tmp_path / "d.json").read_bytes()
+
+    first, rows = run(Recorder(), ["a"])
+    second, rows_again = run(OutOfReach(), ["b"])
+    assert rows == rows_again
+    assert second["model"] == first["model"]
+    assert (second["data_keys"] == first["data_keys"]) is bool(label_columns)

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from opencompass_ext.errors import ConfigError, TextError
 from opencompass_ext.models import HuggingFaceBaseModel, HuggingFacewithChatTemplate, ScriptedModel
+from opencompass_ext.models.generation import GenerationOptions, Generator
 from opencompass_ext.records import GenerationRequest
 
 PROMPTS = ["One", "A much longer prompt than all others", "zwei drei", "One", "光"]
@@ -46,6 +47,10 @@ def ask(model, prompts=PROMPTS, max_out_len=6, **options):
     return answers
 
 
+def make_generator(model, **options):
+    return Generator(model._loaded.model, model.text_side.tokenizer, GenerationOptions(**options))
+
+
 def argmax_loop(model, ids, steps, never=()):
     """Return the likeliest next tokens, one by one, without a cache or a batch."""
     network, ids, new = model._loaded.model, list(ids), []
@@ -70,6 +75,8 @@ def test_greedy_answers_are_the_argmax_whatever_the_batch(folder, batch_rows):
     for i, prompt in enumerate(PROMPTS):
         expected = argmax_loop(model, encoded(model, prompt), 6)
         decoded = model.text_side.tokenizer.decode(expected, skip_special_tokens=True)
+        if answers[i].finish_reason == "length":
+            decoded = decoded.rstrip("\ufffd")
         assert answers[i].text == decoded
         assert answers[i].output_tokens == len(expected)
         assert answers[i].input_tokens == len(prompt.encode())
@@ -79,6 +86,14 @@ def test_an_answer_that_reaches_the_limit_says_so(folder):
     model = HuggingFaceBaseModel(str(folder))
     lengths = {a.output_tokens: a.finish_reason for a in ask(model, max_out_len=3).values()}
     assert lengths[3] == "length"
+
+
+def test_half_a_character_at_the_limit_is_left_out(folder):
+    model = HuggingFaceBaseModel(str(folder))
+    half = encoded(model, "a光")[:-1].tolist()
+    generator = make_generator(model, max_out_len=len(half))
+    assert generator._cut(1, half).text == "a"
+    assert generator._cut(1, [*half, 2]).text == "a\ufffd"
 
 
 def test_an_end_token_ends_an_answer_and_min_out_len_forbids_it(folder):
@@ -128,7 +143,7 @@ def test_a_chat_is_read_in_its_template_without_a_second_bos(folder):
     assert model.chat_text(messages) == text
     ids = encoded(model, text)
     assert ids.tolist().count(1) == 1
-    expected = model.text_side.tokenizer.decode(argmax_loop(model, ids, 6))
+    expected = model.text_side.tokenizer.decode(argmax_loop(model, ids, 6)).rstrip("\ufffd")
     answers = ask(model, [messages, "hi"])
     assert answers[0].text == expected
     assert answers[0].input_tokens == len(ids)
@@ -156,6 +171,8 @@ def test_what_cannot_be_asked_is_refused(folder):
             ask(HuggingFaceBaseModel(str(folder), generation_kwargs=wrong))
     with pytest.raises(ConfigError, match="ScriptedModel scores texts and does not generate"):
         ScriptedModel().generate(["a"], 3)
+    with pytest.raises(ConfigError, match="stop_words must hold texts that are not empty, got ''"):
+        HuggingFaceBaseModel(str(folder), stop_words=["x", ""])
     chat = HuggingFacewithChatTemplate(str(folder), tokenizer_kwargs=dict(chat_template=""))
     with pytest.raises(ConfigError, match="has no chat template"):
         chat.chat_text([{"role": "user", "content": "x"}])

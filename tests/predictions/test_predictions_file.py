@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from opencompass_ext.errors import OutputError, PredictionsError
+from opencompass_ext.predictions import final_file
 from opencompass_ext.predictions import journal as journal_module
 from opencompass_ext.predictions import lock as predictions_lock
 from opencompass_ext.predictions.file import PredictionsFile, load_predictions, read_provenance
@@ -305,3 +306,15 @@ def test_work_grows_in_step_with_the_rows(path, monkeypatch):
         for i in range(3000):
             predictions.append({i: {"ppl": 1.0}})
     assert written == path.with_suffix(".journal").stat().st_size
+
+
+def test_a_changed_label_is_no_changed_row(tmp_path):
+    rows = [{"text": "a", "votes": 1}, {"text": "b", "votes": 2}]
+    keys = [final_file.data_key(row, ["votes"]) for row in rows]
+    with PredictionsFile(tmp_path / "d.json", ["k0", "k1"], data_keys=keys) as predictions:
+        predictions.append({0: {}, 1: {}})
+        predictions.finish({})
+    new_votes = [{**row, "votes": 0} for row in rows]
+    assert final_file.changed_row(tmp_path / "d.json", new_votes, ["votes"]) is None
+    new_text = [rows[0], {**rows[1], "text": "c"}]
+    assert final_file.changed_row(tmp_path / "d.json", new_text, ["votes"]) == 1

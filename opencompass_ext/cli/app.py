@@ -10,6 +10,7 @@ from opencompass_ext.cli.inspecting import list_command, validate_command
 from opencompass_ext.cli.run import run_command
 from opencompass_ext.cli.streams import closed_pipes_ignored
 from opencompass_ext.errors import ConfigError, OpenCompassExtError
+from opencompass_ext.running.signals import terminated_like_ctrl_c
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "list": list_command,
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         line, 130 when interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    with closed_pipes_ignored():
+    with closed_pipes_ignored(), terminated_like_ctrl_c():
         return _run(arguments)
 
 

@@ -287,7 +287,8 @@ class PredictionsFile:
     def _state_on_disk(self) -> list[tuple[int, int, int] | None]:
         states: list[tuple[int, int, int] | None] = []
         own = self.own_path
-        for path in (own, provenance_path(own), journal_path(own)):
+        # The whole as well: a part is gone once others have joined it.
+        for path in (own, provenance_path(own), journal_path(own), self.path):
             try:
                 stat = path.stat()
                 states.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))

@@ -133,7 +133,7 @@ def read_final(path: Path, first_row: int = 0, advice: str = DO_AGAIN) -> list[R
     """
     try:
         rows = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PredictionsError(f"{path} is not valid JSON ({error}): {advice}") from None
     is_right = isinstance(rows, dict) and all(
         isinstance(rows.get(str(first_row + i)), dict) for i in range(len(rows))
@@ -153,7 +153,7 @@ def read_provenance(path: str | Path) -> dict[str, Any]:
         value = json.loads(provenance.read_bytes())
     except FileNotFoundError:
         return {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         logger.warning("%s: not valid JSON (%s), not used", provenance, error)
         return {}
     return value if isinstance(value, dict) else {}

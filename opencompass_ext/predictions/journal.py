@@ -172,7 +172,7 @@ def _parse(line: bytes) -> _Entry | None:
         entry = json.loads(line)
         is_whole = "row" in entry
         i, key, row = entry["i"], entry["key"], entry["row" if is_whole else "part"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     is_right = isinstance(i, int) and isinstance(key, str) and isinstance(row, dict)
     return _Entry(i, key, row, is_whole) if is_right else None

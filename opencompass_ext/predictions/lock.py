@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,8 +22,9 @@ from opencompass_ext.outputs import (
 
 logger = logging.getLogger(__name__)
 
-# A worker whose run was killed finishes the batch in hand, and ends 30 seconds later at most.
-LOCK_WAIT_SECONDS = 35.0
+# A process that holds the lock and keeps nothing for so long is taken to be stuck. One batch of a
+# large model takes a minute or two.
+IDLE_SECONDS = 600.0
 
 
 @contextmanager
@@ -40,10 +42,10 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def acquire(predictions: Path) -> FileLock:
-    """Take the lock of a predictions file, after waiting for a while if need be.
+    """Take the lock of a predictions file; wait for another process as long as that goes on.
 
     Raises:
-        PredictionsError: Another process keeps holding it.
+        PredictionsError: Another process keeps holding it and keeps no more rows.
     """
     path = lock_path(predictions)
     lock = FileLock(path)
@@ -54,14 +56,26 @@ def acquire(predictions: Path) -> FileLock:
             return lock
         except Timeout:
             logger.warning("waiting for another process that is writing %s", predictions)
-        try:
-            lock.acquire(timeout=LOCK_WAIT_SECONDS)
-            return lock
-        except Timeout:
-            raise PredictionsError(
-                f"another process is writing {predictions} (it holds {path}): wait for it to end, "
-                "or start a new run without -r"
-            ) from None
+        kept, idle_since = _kept(predictions), time.monotonic()
+        while time.monotonic() - idle_since < IDLE_SECONDS:
+            with suppress(Timeout):
+                lock.acquire(timeout=min(IDLE_SECONDS, 5.0))
+                return lock
+            if _kept(predictions) != kept:
+                kept, idle_since = _kept(predictions), time.monotonic()
+    raise PredictionsError(
+        f"another process is writing {predictions} (it holds {path}) and has kept nothing for "
+        f"{IDLE_SECONDS:.0f} s: end it, or start a new run without -r"
+    )
+
+
+def _kept(predictions: Path) -> tuple[int, int] | None:
+    """Return what changes whenever rows are kept."""
+    try:
+        stat = journal_path(predictions).stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_size, stat.st_mtime_ns
 
 
 def release(lock: FileLock, predictions: Path) -> None:

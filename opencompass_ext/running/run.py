@@ -186,6 +186,8 @@ class _Run:
             print(f"    {first.error}")
             if first.log is not None:
                 print(f"    log: {first.log}")
+                if any(failure.log != first.log for failure in alike):
+                    print("    the logs of the others: status.json in the run folder names them")
         for error in self.other_errors:
             print(f"  {error}")
         print(f"mend this and go on with {self.how_to_go_on()}")

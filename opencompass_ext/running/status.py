@@ -16,6 +16,7 @@ is written anew every second or so; one whose ``updated_at`` is old is of a run 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -86,15 +87,29 @@ class StatusFile:
         # Renamed and not synced: after a power cut nobody asks how far a run has come.
         temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
         self._written_at = time.monotonic()
+        text = to_json(content, indent=1)
         try:
-            temporary.write_bytes(to_json(content, indent=1))
+            temporary.write_bytes(text)
             os.replace(temporary, self._path)
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
+            if state != "running":
+                self._overwrite(text)
             if not self._is_unwritable:
                 logger.warning("cannot write %s: %s", self._path, error.strerror or error)
             self._is_unwritable = True
+
+    def _overwrite(self, text: bytes) -> None:
+        """Say how the run has ended where there is no room for a second file."""
+        with suppress(OSError):
+            room = self._path.stat().st_size
+            if len(text) > room:
+                text = to_json({**json.loads(text), "running": [], "failures": []})
+            if len(text) <= room:
+                with open(self._path, "r+b") as file:
+                    # Blanks may follow JSON, and a file that keeps its length needs no room.
+                    file.write(text.ljust(room))
 
 
 def _now() -> str:

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from opencompass_ext.predictions import final_file
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.outputs import RunFolder, journal_path, rows_folder, rows_path
+from opencompass_ext.predictions import final_file
 from opencompass_ext.predictions.file import PredictionsFile, load_predictions, read_provenance
 from opencompass_ext.predictions.merging import merge_finished, merge_parts
 from opencompass_ext.records import RowRange, TaskOutcome, TaskSpec

@@ -12,6 +12,7 @@ from opencompass_ext.predictions import final_file
 from opencompass_ext.predictions import journal as journal_module
 from opencompass_ext.predictions import lock as predictions_lock
 from opencompass_ext.predictions.file import PredictionsFile, load_predictions, read_provenance
+from opencompass_ext.records import RowRange
 
 ROWS = [
     {"origin_prompt": f"text {i} 数😀 \u2028 line\nbreak {{label}}", "ppl": i / 3, "token_len": i}
@@ -239,7 +240,7 @@ with PredictionsFile(sys.argv[1], ["k"]) as predictions:
 
 
 def test_a_second_process_gets_a_clear_error_and_a_dead_one_none(path, monkeypatch, caplog):
-    monkeypatch.setattr(predictions_lock, "LOCK_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(predictions_lock, "IDLE_SECONDS", 0.1)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
         stdin=subprocess.PIPE,
@@ -253,6 +254,53 @@ def test_a_second_process_gets_a_clear_error_and_a_dead_one_none(path, monkeypat
         assert "waiting for another process" in caplog.text
         holder.kill()
     assert score(path) == list(range(10))
+
+
+SLOW_HOLDER = """
+import sys, time
+from opencompass_ext.predictions.file import PredictionsFile
+with PredictionsFile(sys.argv[1], [f"k{i}" for i in range(10)]) as predictions:
+    print("held", flush=True)
+    for i in range(9):
+        predictions.append({i: {"ppl": float(i)}})
+        time.sleep(0.3)
+"""
+
+
+def test_a_process_that_goes_on_is_waited_for_and_its_rows_are_used(path, monkeypatch):
+    monkeypatch.setattr(predictions_lock, "IDLE_SECONDS", 1.5)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", SLOW_HOLDER, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        with PredictionsFile(path, [f"k{i}" for i in range(10)]) as predictions:
+            assert sorted(predictions.rows) == list(range(9))
+    assert holder.returncode == 0
+
+
+def test_a_part_that_was_joined_while_its_lock_was_waited_for_is_seen(path):
+    rows = RowRange(0, 4, 10)
+    late = PredictionsFile(path, KEYS[:4], rows)
+    score(path)
+    with late as predictions:
+        assert predictions.is_complete
+        assert predictions.rows[3] == load_predictions(path)[3]
+
+
+@pytest.mark.parametrize("garbage", [b"[" * 100_000, b'{"i": ' * 50_000])
+def test_garbage_that_nests_deeply_is_dropped_like_any_other(path, garbage, caplog):
+    score(path)
+    whole = path.read_bytes()
+    path.with_suffix(".provenance").write_bytes(garbage)
+    path.unlink()
+    path.with_suffix(".journal").write_bytes(garbage + b"\n")
+    score(path)
+    assert "damaged lines dropped" in caplog.text
+    assert path.read_bytes() == whole
+    path.write_bytes(garbage)
+    with pytest.raises(PredictionsError, match="is not valid JSON"):
+        load_predictions(path)
 
 
 def test_what_another_process_finished_meanwhile_is_seen(path):

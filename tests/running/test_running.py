@@ -208,7 +208,7 @@ def test_two_runs_at_once_get_two_folders(shop):
 
 
 def test_two_runs_in_one_folder_do_not_mix(shop, monkeypatch):
-    monkeypatch.setattr(predictions_lock, "LOCK_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(predictions_lock, "IDLE_SECONDS", 0.1)
     config = shop.config([shop.model()], [shop.dataset("a")])
     (shop.out / "20260101_000000").mkdir(parents=True)
     path = RunFolder(shop.root).predictions("m", "a")

@@ -80,3 +80,21 @@ def test_a_run_goes_on_when_it_cannot_be_written(tmp_path, caplog):
         status.follow(dict)
     status.end("done")
     assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 1
+
+
+def test_without_room_for_a_second_file_the_end_is_still_told(path, monkeypatch):
+    status = StatusFile(path)
+    with Progress("infer", 2, status) as progress:
+        progress.started(pair("a"))
+        before = path.stat().st_size
+
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(status_module.os, "replace", full)
+        for number in range(40):
+            status.add_failure(TaskOutcome(pair(f"{number}"), "failed", "disk full"))
+    status.end("failed")
+    written = json.loads(path.read_text())
+    assert (written["state"], written["failures"]) == ("failed", [])
+    assert path.stat().st_size == before

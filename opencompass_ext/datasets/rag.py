@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.datasets.arrow import rows_to_dataset
@@ -14,6 +15,7 @@ from opencompass_ext.datasets.rag_rows import (
     required_text,
     sources_of,
 )
+from opencompass_ext.datasets.reader import MissingValueError
 from opencompass_ext.datasets.row_files import FileRows, read_rows
 from opencompass_ext.errors import DataError
 from opencompass_ext.registry import DATASETS
@@ -41,6 +43,23 @@ class RAGDataset(BaseDataset):
             folder, then among the files shipped with the package.
         name: File name in the folder, without ``.jsonl``.
     """
+
+    def __init__(
+        self,
+        reader_cfg: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        **load_arguments: Any,
+    ) -> None:
+        try:
+            super().__init__(reader_cfg, limit, **load_arguments)
+        except MissingValueError as error:
+            if error.column not in ("sources", SOURCES_TEXT):
+                raise
+            raise DataError(
+                f"{error}: leave {error.column!r} out of input_columns when the systems under test "
+                "bring their own sources, as a RecordedModel does; a live model needs 'sources' in "
+                "every row, an empty list where nothing was retrieved"
+            ) from None
 
     @staticmethod
     def load(path: str, name: str | None = None) -> Dataset:  # type: ignore[override]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ def required_text(row: Mapping[str, Any], column: str, *, may_be_empty: bool = F
         return ""
     if not isinstance(value, str):
         raise DataError(f"{column!r} must be text, got {value!r:.80}")
-    if not may_be_empty and not value.strip():
+    if not may_be_empty and is_blank(value):
         raise DataError(f"{column!r} is blank")
     return value
 
@@ -68,8 +69,9 @@ def sources_of(row: Mapping[str, Any]) -> list[Source] | None:
 
     A source without an id is called by its place, counted from 1; of sources with one id, such as
     two chunks of a document, the second is called ``<id>#2``. A table or JSON value is rendered to
-    text, see ``structured_text``. Further keys of a source, such as a score of the retriever, are
-    not part of its text and are left out.
+    text, see ``structured_text``; one that is empty or null gives an empty text, as nothing was
+    retrieved. Further keys of a source, such as a score of the retriever, are not part of its text
+    and are left out.
 
     Raises:
         DataError: ``sources`` is no list, or a source is not of a form that is known.
@@ -93,6 +95,16 @@ def sources_of(row: Mapping[str, Any]) -> list[Source] | None:
             f"'sources' must be a list, one entry per retrieved chunk, got {given!r:.80}"
         )
     return _with_own_ids([_source(source, number) for number, source in enumerate(given, start=1)])
+
+
+def is_blank(text: str) -> bool:
+    r"""Tell whether a text shows nothing: blanks, and characters without width, such as U+200B.
+
+    Example:
+        >>> is_blank(" \n\u200b\ufeff"), is_blank("\u200btea")
+        (True, False)
+    """
+    return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
 
 
 def response_key(response: str | None) -> str:
@@ -120,6 +132,8 @@ def _source(source: Any, number: int) -> Source:
         )
     # A table library writes null into the columns that a row does not have.
     given = [key for key in _CONTENT if source.get(key) is not None]
+    if not given and any(key in source for key in _CONTENT):
+        return {"id": name, "text": ""}
     if len(given) != 1:
         raise DataError(
             f"source {number} must have exactly one of 'text', 'table' and 'json', got the keys "

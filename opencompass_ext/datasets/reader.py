@@ -13,6 +13,20 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
 
+class MissingValueError(DataError):
+    """A row has no value in a column that is read.
+
+    Attributes:
+        column: The column.
+    """
+
+    def __init__(self, where: str, column: str) -> None:
+        super().__init__(
+            f"{where}: no value in column {column!r}, which reader_cfg -> input_columns asks for"
+        )
+        self.column = column
+
+
 class DatasetReader:
     """Splits, rows and columns of a loaded data set.
 
@@ -34,7 +48,7 @@ class DatasetReader:
 
     Raises:
         ConfigError: An argument has the wrong form, a column is not there, or a range is empty.
-        DataError: A row has no value in a column that is read.
+        MissingValueError: A row has no value in a column that is read.
     """
 
     def __init__(
@@ -143,10 +157,7 @@ class DatasetReader:
             values = table.column(column)
             if values.null_count:
                 row = selected[values.is_null().to_pylist().index(True)]
-                raise DataError(
-                    f"{self._where(row)}: no value in column {column!r}, "
-                    f"which reader_cfg -> input_columns asks for"
-                )
+                raise MissingValueError(self._where(row), column)
 
 
 def _consecutive_groups(values: Sequence[Any]) -> list[range]:

@@ -10,8 +10,9 @@ the items of a list are counted from 1::
 
     {"hotel": {"rooms": [{"price": 90}]}}        - hotel > rooms > 1 > price: 90
 
-Numbers, true, false and null are written as JSON writes them, an empty list as ``[]`` and an empty
-object as ``{}``. A cell that is null or empty is left out of its row. Line breaks inside a value
+Numbers, true, false and null are written as JSON writes them; behind a key an empty list is ``[]``
+and an empty object ``{}``. A table without a row, and a list or object without anything in it, are
+no text at all. A cell that is null or empty is left out of its row. Line breaks inside a value
 become blanks. Keys and values are otherwise verbatim.
 """
 
@@ -66,16 +67,25 @@ def json_to_text(value: Any) -> str:
         - tags > 1: old
         - tags > 2: true
         - pets: null
-        >>> json_to_text("as it is"), json_to_text({})
-        ('as it is', '{}')
+        >>> json_to_text("as it is"), json_to_text({}), json_to_text([[], {}])
+        ('as it is', '', '')
     """
-    if not isinstance(value, (Mapping, list)) or not value:
+    if _is_empty(value):
+        return ""
+    if not isinstance(value, (Mapping, list)):
         return _scalar(value)
     return "\n".join("- " + _leaf(keys, leaf) for keys, leaf in _leaves(value))
 
 
+def _is_empty(value: Any) -> bool:
+    """Tell whether a value holds nothing: no key, and no item but such as hold nothing."""
+    if isinstance(value, Mapping):
+        return not value
+    return isinstance(value, list) and all(map(_is_empty, value))
+
+
 def _rows(table: Any) -> list[Mapping[str, Any]]:
-    if not isinstance(table, list) or not table:
+    if not isinstance(table, list):
         raise ValueError(
             "a table is a list of objects, or a list of lists whose first names the columns, "
             f"got {table!r:.80}"

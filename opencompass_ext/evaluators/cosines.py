@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opencompass_ext.datasets.rag_rows import is_blank
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.metrics.score import Score
 
@@ -33,7 +34,7 @@ def nearest_cosines(
     except TypeError as error:
         raise ConfigError(f"embedding_model: {error}") from error
     compared = [
-        [(text, source) for source in of_text if source.strip()] if text.strip() else []
+        [] if is_blank(text) else [(text, source) for source in of_text if not is_blank(source)]
         for text, of_text in zip(texts, sources, strict=True)
     ]
     cosines = iter(embedder.cosines([pair for pairs in compared for pair in pairs]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from opencompass_ext.datasets.rag_rows import sources_of
+from opencompass_ext.datasets.rag_rows import is_blank, sources_of
 from opencompass_ext.errors import ConfigError, DataError
 from opencompass_ext.inferencers.scoring import LabelledRow, ScoringInferencer
 from opencompass_ext.models.options import check_choice
@@ -177,11 +177,11 @@ class SourceSupportInferencer(ScoringInferencer):
 
     def _why_not(self, row: Mapping[str, Any]) -> str | None:
         """Return why a row cannot be scored, in one word; None if it can."""
-        if not self._response(row).strip():
+        if is_blank(self._response(row)):
             return "no_response"
         if not _texts(row):
             return "no_sources"
-        if _QUERY in self.frame and not (row.get("query") or "").strip():
+        if _QUERY in self.frame and is_blank(row.get("query") or ""):
             return "no_query"
         return None
 
@@ -218,7 +218,7 @@ def _texts(row: Mapping[str, Any]) -> list[str]:
             f"there is no column 'sources' (columns: {', '.join(map(str, row))}): give a list of "
             "texts, empty where nothing was retrieved"
         )
-    return [source["text"] for source in sources if source["text"].strip()]
+    return [source["text"] for source in sources if not is_blank(source["text"])]
 
 
 def _spans(response: str, language: str) -> dict[str, Span]:

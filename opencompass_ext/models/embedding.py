@@ -19,7 +19,7 @@ class SentenceEmbedder:
     """Turns texts into vectors of length 1: the mean of the last hidden states of their tokens.
 
     That is how the sentence-transformers family is trained; folders of that family load as they
-    are. Weights are loaded by the first call.
+    are. Weights are loaded by ``load``, or by the first text.
 
     Args:
         path: A folder in Hugging Face's format, or a hub id.
@@ -58,6 +58,14 @@ class SentenceEmbedder:
             "model_kwargs": as_plain_json(self.model_kwargs),
             "tokenizer_kwargs": as_plain_json(self.tokenizer_kwargs),
         }
+
+    def load(self) -> None:
+        """Load the weights now, so that what is wrong with them is told before other work is done.
+
+        Raises:
+            ModelError: They cannot be loaded.
+        """
+        _ = self._encoder
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Return the vectors of ``texts``.

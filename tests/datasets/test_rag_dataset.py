@@ -5,6 +5,7 @@ import json
 import pytest
 
 from opencompass_ext.datasets import RAGDataset
+from opencompass_ext.datasets.rag_rows import is_blank
 from opencompass_ext.errors import DataError
 
 ROW = {"id": "a", "query": "What is tea?", "sources": ["Tea is a drink."]}
@@ -100,3 +101,20 @@ def test_a_wrong_row_is_refused_with_file_and_line(load, message, row, told):
 def test_an_id_that_stands_twice_names_both_lines(load, message):
     error = message(DataError, load, ROW, {**ROW, "id": "b"}, ROW)
     assert "rag.jsonl, line 3: the id 'a' stands already at line 1" in error
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["", "\u200b", {"text": None}, {"table": []}, {"table": [["a"]]}, {"json": {}}, {"json": []}],
+)
+def test_an_empty_source_of_any_form_is_a_blank_one(load, source):
+    (row,) = load({**ROW, "sources": [source]})
+    assert is_blank(row["sources"][0]["text"])
+
+
+def test_a_prompt_with_sources_that_only_the_systems_have_says_what_to_do(write, message):
+    path = write("rag.jsonl", json.dumps({"id": "a", "query": "q"}))
+    columns = {"input_columns": ["query", "sources_text"]}
+    error = message(DataError, RAGDataset, path=path, reader_cfg=columns)
+    assert "leave 'sources_text' out of input_columns when the systems under test bring" in error
+    assert RAGDataset(path=path, reader_cfg={"input_columns": ["query"]}).test[0]["query"] == "q"

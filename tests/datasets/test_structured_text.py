@@ -25,7 +25,7 @@ def test_rows_without_any_value_are_left_out():
 
 
 @pytest.mark.parametrize(
-    "table", [None, [], "text", [1], [["a"], {"a": 1}], [["a"], [1, 2]], [["a", "a"], [1, 2]]]
+    "table", [None, {}, "text", [1], [["a"], {"a": 1}], [["a"], [1, 2]], [["a", "a"], [1, 2]]]
 )
 def test_what_is_no_table_is_refused(table):
     with pytest.raises(ValueError, match="table"):
@@ -56,3 +56,12 @@ def test_every_value_and_every_key_of_a_nested_value_is_told(value):
             assert (part if isinstance(part, str) else json.dumps(part)) in text
 
     check(value)
+
+
+@pytest.mark.parametrize("nothing", [[], [[]], [{}]])
+def test_what_holds_nothing_is_no_text(nothing):
+    assert table_to_text(nothing) == json_to_text(nothing) == ""
+
+
+def test_an_empty_list_behind_a_key_says_something():
+    assert json_to_text({"rooms": []}) == "- rooms: []"

@@ -14,6 +14,8 @@ from opencompass_ext.evaluators.thelma.asking import judge_rows
 from opencompass_ext.evaluators.thelma.judged import ScoringOptions
 from opencompass_ext.evaluators.thelma.options import (
     check_judge,
+    check_probabilities,
+    check_seed,
     check_shares,
     check_similarity,
     chosen_metrics,
@@ -50,9 +52,10 @@ class ThelmaEvaluator(BaseEvaluator):
     """Judges a retrieval-augmented system by query, sources and response, without references.
 
     A judge cuts texts into units and gives each unit a verdict; the metrics are the means, see
-    ``metrics.thelma``. Each text is cut once and each distinct verdict asked once per row, however
-    many metrics need it. Whatever the judge says is kept in the transcript: evaluating again asks
-    only what has no reply yet, and costs nothing when all have one.
+    ``metrics.thelma``. Each text is cut once and each verdict asked once per row, however many
+    metrics need it, and what is asked for a metric does not depend on the others. Whatever the
+    judge says is kept in the transcript: evaluating again asks only what has no reply yet, and
+    costs nothing when all have one, nor with fewer metrics.
 
     A row that the judge leaves without a usable answer has no value there, with the reason, and
     the others go on. When fewer than ``min_judged`` of the rows are judged in full, the task
@@ -72,7 +75,8 @@ class ThelmaEvaluator(BaseEvaluator):
         embedding_model: Config of it: ``path`` and the other arguments of ``SentenceEmbedder``.
         joint: Source query coverage by one verdict on all sources together, since an answer may be
             spread over several; without it a sub-question counts when a single source answers it.
-        soft: Average the judge's probabilities instead of 0 and 1.
+        soft: Average the judge's probabilities instead of 0 and 1; for a judge that answers by
+            likelihood, such as ``LocalJudge``.
         literal_eq7: Self-distinctness as the paper prints it, see ``metrics.thelma``.
         lang: Language of the prompts: ``"en"``, ``"zh"``, or a folder with templates of your own.
         sentence_language: ISO 639-1 code of the responses, whose abbreviations do not end a
@@ -120,6 +124,7 @@ class ThelmaEvaluator(BaseEvaluator):
         check_judge(judge_cfg)
         check_similarity(similarity, embedding_model)
         check_shares(low=low, high=high, min_coverage=min_coverage, min_judged=min_judged)
+        check_seed(seed)
         if low > high:
             raise ConfigError(f"low={low} must not be above high={high}")
         self.judge_cfg = judge_cfg
@@ -157,8 +162,9 @@ class ThelmaEvaluator(BaseEvaluator):
                 counted, as their last claim may be half a sentence.
 
         Raises:
+            ConfigError: The judge gives no probabilities, and ``soft`` asks for them.
             PredictionsError: A row is not as it must be.
-            ModelError: The judge cannot be used at all.
+            ModelError: The judge cannot be used at all, or the embedding model not be loaded.
         """
         embedder = self._embedder()
         total = len(test_set)
@@ -219,6 +225,7 @@ class ThelmaEvaluator(BaseEvaluator):
         judge = JUDGES.build(self.judge_cfg)
         if not isinstance(judge, BaseJudge):
             raise ConfigError(f"judge_cfg: {type(judge).__name__} is no judge")
+        check_probabilities(judge, soft=self.options.soft)
         return judge
 
     @contextmanager
@@ -237,9 +244,11 @@ class ThelmaEvaluator(BaseEvaluator):
         from opencompass_ext.models.embedding import SentenceEmbedder
 
         try:
-            return SentenceEmbedder(**self.embedding_model)
+            embedder = SentenceEmbedder(**self.embedding_model)
         except TypeError as error:
             raise ConfigError(f"embedding_model: {error}") from error
+        embedder.load()
+        return embedder
 
     def _incomplete(self, tally: Tally) -> dict[str, str]:
         rows = len(tally.details)

@@ -10,17 +10,21 @@
      "sentences":    [text, ...],  "pairs": [{"sentences": [i, j], "same": V | "cosine": number}]}
 
 where V is ``{"verdict": "yes" | "no" | "unsure" | null, "why", "source", "calls"...}``; ``calls``
-are hashes of requests in the transcript. What no metric asked for is not there.
+are hashes of requests in the transcript. What no metric asked for is not there. A claim of a row
+without sources is unsupported without a call: ``{"verdict": "no", "reason": "no_sources"}``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from opencompass_ext.evaluators.thelma.judged import JudgedRow, same_key, sentence_pairs
 from opencompass_ext.evaluators.thelma.questions import (
     ALL_SOURCES,
+    CHUNKS,
     CLAIMS,
+    FACTS,
     RESPONSE,
     SUBQUESTIONS,
     VerdictKey,
@@ -30,22 +34,26 @@ from opencompass_ext.evaluators.thelma.questions import (
 from opencompass_ext.judging import Verdict
 
 
-def evidence(judged: JudgedRow) -> dict[str, Any]:
-    """Return the evidence of a row; see the module."""
+def evidence(judged: JudgedRow, metrics: Collection[str]) -> dict[str, Any]:
+    """Return the evidence of a row for the metrics that are wanted; see the module."""
     found = {
         "sources": [
-            {"id": source.id, **_named("essential", judged, "essential", "", source.text)}
+            {"id": source.id, **_named("essential", judged, "essential", CHUNKS, source.text)}
             for source in judged.row.sources
         ],
         "facts": [
-            {"source": source, "text": fact, **_named("essential", judged, "essential", "", fact)}
+            {
+                "source": source,
+                "text": fact,
+                **_named("essential", judged, "essential", FACTS, fact),
+            }
             for source, fact in facts_of(judged.row, judged.units) or ()
         ],
         "claims": [
             {
                 "text": claim,
-                **_named("essential", judged, "essential", "", claim),
-                **_named("supported", judged, "supported", ALL_SOURCES, claim),
+                **_named("essential", judged, "essential", CLAIMS, claim),
+                **(_supported(judged, claim) if "groundedness" in metrics else {}),
             }
             for claim in judged.units.get((CLAIMS, ""), ())
         ],
@@ -86,6 +94,12 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
 def _named(name: str, judged: JudgedRow, kind: str, context: str, unit: str) -> dict[str, Any]:
     verdict = judged.verdicts.get(VerdictKey(kind, context, unit))
     return {} if verdict is None else {name: verdict_to_json(verdict)}
+
+
+def _supported(judged: JudgedRow, claim: str) -> dict[str, Any]:
+    if not judged.row.sources:
+        return {"supported": {"verdict": "no", "reason": "no_sources"}}
+    return _named("supported", judged, "supported", ALL_SOURCES, claim)
 
 
 def _covered_by(judged: JudgedRow, unit: str) -> dict[str, Any]:

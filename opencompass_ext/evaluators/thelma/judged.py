@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from opencompass_ext.errors import ConfigError
 from opencompass_ext.evaluators.thelma.questions import (
     ALL_SOURCES,
+    CHUNKS,
     CLAIMS,
+    FACTS,
     RESPONSE,
     SUBQUESTIONS,
     Part,
@@ -85,21 +86,14 @@ class JudgedRow:
         return None
 
     def score_of(self, key: VerdictKey, *, soft: bool) -> Score:
-        """Return a verdict as a number.
-
-        Raises:
-            ConfigError: Probabilities are wanted and the judge gave none.
-        """
+        """Return a verdict as a number."""
         verdict = self.verdicts[key]
         if verdict.is_yes is None:
             return Score(None, verdict.reason or "judge_error")
         if not soft:
             return Score(float(verdict.is_yes))
         if verdict.probability is None:
-            raise ConfigError(
-                "soft=True averages probabilities, and this judge gives none: use soft=False, or a "
-                "judge that answers by likelihood, such as LocalJudge"
-            )
+            return Score(None, "no_probability")
         return Score(verdict.probability)
 
 
@@ -121,21 +115,23 @@ def same_key(judged: JudgedRow, first: int, second: int) -> VerdictKey:
     return one if one in judged.verdicts else other
 
 
-def _essential(judged: JudgedRow, units: Iterable[str], options: ScoringOptions) -> list[Score]:
-    keys = (VerdictKey("essential", "", unit) for unit in units)
+def _essential(
+    judged: JudgedRow, among: str, units: Iterable[str], options: ScoringOptions
+) -> list[Score]:
+    keys = (VerdictKey("essential", among, unit) for unit in units)
     return [judged.score_of(key, soft=options.soft) for key in keys]
 
 
 def _source_precision_chunk(judged: JudgedRow, options: ScoringOptions) -> Score:
-    verdicts = _essential(judged, (s.text for s in judged.row.sources), options)
+    verdicts = _essential(judged, CHUNKS, (s.text for s in judged.row.sources), options)
     return thelma.source_precision(verdicts, has_sources=bool(judged.row.sources))
 
 
 def _source_precision_fact(judged: JudgedRow, options: ScoringOptions) -> Score:
     facts = facts_of(judged.row, judged.units)
     if facts is None:
-        return judged.part_problem("facts") or Score(None, "judge_error")
-    verdicts = _essential(judged, (fact for _, fact in facts), options)
+        return judged.part_problem(FACTS) or Score(None, "judge_error")
+    verdicts = _essential(judged, FACTS, (fact for _, fact in facts), options)
     return thelma.source_precision(verdicts, has_sources=bool(judged.row.sources))
 
 
@@ -158,7 +154,7 @@ def _response_precision(judged: JudgedRow, options: ScoringOptions) -> Score:
     problem = judged.part_problem(CLAIMS)
     if problem is not None:
         return problem
-    verdicts = _essential(judged, judged.units.get((CLAIMS, ""), ()), options)
+    verdicts = _essential(judged, CLAIMS, judged.units.get((CLAIMS, ""), ()), options)
     return thelma.response_precision(verdicts, has_response=bool(judged.row.response))
 
 

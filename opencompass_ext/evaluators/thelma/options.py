@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.errors import ConfigError, did_you_mean
+from opencompass_ext.judging import BaseJudge
 from opencompass_ext.metrics.thelma import METRICS
 
 
@@ -40,6 +41,29 @@ def check_judge(judge_cfg: Any) -> None:
             "judge_cfg must be a dict with a 'type', such as dict(type='EndpointJudge', url=..., "
             f"model=...); got {judge_cfg!r:.80}"
         )
+
+
+def check_probabilities(judge: BaseJudge, *, soft: bool) -> None:
+    """Check that a judge whose probabilities are wanted gives some.
+
+    Raises:
+        ConfigError: It answers in words only.
+    """
+    if soft and not judge.answers_by_likelihood:
+        raise ConfigError(
+            f"soft=True averages probabilities, and {type(judge).__name__} gives none: use "
+            "soft=False, or a judge that answers by likelihood, such as LocalJudge"
+        )
+
+
+def check_seed(seed: Any) -> None:
+    """Check that a seed is one.
+
+    Raises:
+        ConfigError: It is no whole number of at least 0.
+    """
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise ConfigError(f"seed must be a whole number of at least 0, got {seed!r}")
 
 
 def check_similarity(similarity: str, embedding_model: Mapping[str, Any] | None) -> None:

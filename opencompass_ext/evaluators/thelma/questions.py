@@ -1,8 +1,9 @@
 """What has to be asked about a row, given the metrics that are wanted.
 
 First the texts are cut into units, then every unit gets its verdicts. What two metrics share is
-asked once: claims for response precision and groundedness, sub-questions for both coverages, and
-each verdict for every metric that needs it.
+asked once: claims for response precision and groundedness, sub-questions for both coverages. What
+is asked for a metric never depends on which others are wanted beside it: a judge that sees other
+units in a batch may judge otherwise.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ SUBQUESTIONS = "subquestions"
 FACTS = "facts"
 RESPONSE = "response"
 ALL_SOURCES = "sources"
+CHUNKS = "chunks"
 
 Part = tuple[str, str]
 """A text that is cut into units: its kind, and the id of the source for facts."""
@@ -32,7 +34,8 @@ class VerdictKey(NamedTuple):
     Attributes:
         kind: The kind of question.
         context: What the unit was held against: ``one_source(id)``, ``ALL_SOURCES``, ``RESPONSE``,
-            a sentence; empty for the query.
+            or a sentence. For ``essential``, held against the query, what it was judged among:
+            ``CHUNKS``, ``FACTS`` or ``CLAIMS``.
         unit: The unit.
     """
 
@@ -71,7 +74,7 @@ def decompositions(row: RagRow, metrics: Collection[str]) -> dict[Part, Decompos
 def questions(
     row: RagRow, metrics: Collection[str], units: Units, *, joint: bool, judge_similarity: bool
 ) -> Iterator[Question]:
-    """Yield the questions about a row; no verdict is asked for twice.
+    """Yield the questions about a row; those of a metric are the same whatever others are wanted.
 
     Args:
         row: The row.
@@ -104,20 +107,19 @@ def facts_of(row: RagRow, units: Units) -> list[tuple[str, str]] | None:
 
 
 def _essential(row: RagRow, metrics: Collection[str], units: Units) -> Iterator[Question]:
-    groups: list[Sequence[str]] = []
+    groups: dict[str, Sequence[str]] = {}
     if "source_precision_chunk" in metrics:
-        groups.append([source.text for source in row.sources])
+        groups[CHUNKS] = [source.text for source in row.sources]
     if "source_precision_fact" in metrics:
-        groups.append([fact for _, fact in facts_of(row, units) or ()])
+        groups[FACTS] = [fact for _, fact in facts_of(row, units) or ()]
     if "response_precision" in metrics:
-        groups.append(units.get((CLAIMS, ""), ()))
-    asked: set[str] = set()
-    # A batch holds units of one sort: a whole chunk beside a short claim would look essential.
-    for group in groups:
-        new = tuple(unit for unit in dict.fromkeys(group) if unit not in asked)
-        if new:
-            asked.update(new)
-            yield Question("", Match("essential", new, row.query))
+        groups[CLAIMS] = units.get((CLAIMS, ""), ())
+    # A batch holds all units of one sort, those too that stand in another batch: a whole chunk
+    # beside a short claim would look essential, and a claim left out would change the batch.
+    for context, group in groups.items():
+        if group:
+            distinct = tuple(dict.fromkeys(group))
+            yield Question(context, Match("essential", distinct, row.query))
 
 
 def _covers(

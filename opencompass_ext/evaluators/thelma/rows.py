@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opencompass_ext.datasets.rag_rows import sources_of
+from opencompass_ext.datasets.rag_rows import is_blank, sources_of
 from opencompass_ext.errors import DataError, PredictionsError
 from opencompass_ext.judging import Source
 from opencompass_ext.sentences import split_sentences
@@ -49,7 +49,7 @@ def make_row(
         PredictionsError: There are no sources on either side, or something is of the wrong type.
     """
     query = question.get("query")
-    if not isinstance(query, str) or not query.strip():
+    if not isinstance(query, str) or is_blank(query):
         raise PredictionsError(
             f"row {number}: the data set must have a text in 'query', got {query!r}: use a "
             "RAGDataset"
@@ -57,8 +57,8 @@ def make_row(
     if response is not None and not isinstance(response, str):
         raise PredictionsError(f"row {number}: 'prediction' must be one text, got {response!r:.80}")
     given = _sources(number, question if sources is None else {"sources": sources})
-    holding_text = tuple(Source(s["id"], s["text"]) for s in given if s["text"].strip())
-    answer = (response or "").strip()
+    holding_text = tuple(Source(s["id"], s["text"]) for s in given if not is_blank(s["text"]))
+    answer = "" if response is None or is_blank(response) else response.strip()
     name = question.get("id")
     return RagRow(
         id=str(number if name is None else name),

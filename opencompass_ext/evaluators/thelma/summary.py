@@ -63,14 +63,18 @@ class Tally:
             verdicts=len(judged.verdicts),
             unsure_verdicts=judged.unsure,
             unreadable_verdicts=sum(v.is_yes is None for v in judged.verdicts.values()),
-            rows_without_sources=not row.sources,
+            rows_without_sources=int(not row.sources),
             blank_sources=row.blank_sources,
-            rows_without_response=not row.response,
+            rows_without_response=int(not row.response),
         )
         signs = _signs(row)
-        self.counts["rows_with_text_for_the_judge"] += bool(signs)
-        found = {**({"text_for_the_judge": signs} if signs else {}), **evidence(judged)}
-        self._note_unsupported(row.id, found.get("claims", ()))
+        self.counts.update(rows_with_text_for_the_judge=int(bool(signs)))
+        found = {
+            **({"text_for_the_judge": signs} if signs else {}),
+            **evidence(judged, self.options.metrics),
+        }
+        if "groundedness" in self.options.metrics:
+            self._note_unsupported(row.id, found.get("claims", ()))
         detail = self._detail(judged, scores)
         if self.write is None:
             detail.update(found)
@@ -79,14 +83,12 @@ class Tally:
         self.details.append(detail)
 
     def _note_unsupported(self, row: str, claims: Sequence[Mapping[str, Any]]) -> None:
-        for claim in claims:
-            verdict = claim.get("supported")
-            if verdict is None or verdict["verdict"] == "yes":
-                continue
-            self.counts["unsupported_claims"] += 1
-            if len(self.unsupported) < _MOST_CLAIMS:
-                shown = {name: verdict.get(name) for name in ("verdict", "why", "reason")}
-                self.unsupported.append({"id": row, "text": claim["text"], **shown})
+        # A claim without a readable verdict is neither supported nor unsupported.
+        found = [claim for claim in claims if claim["supported"]["verdict"] in ("no", "unsure")]
+        self.counts.update(unsupported_claims=len(found))
+        for claim in found[: _MOST_CLAIMS - len(self.unsupported)]:
+            shown = {name: claim["supported"].get(name) for name in ("verdict", "why", "reason")}
+            self.unsupported.append({"id": row, "text": claim["text"], **shown})
 
     def _detail(self, judged: JudgedRow, scores: Mapping[str, Score]) -> dict[str, Any]:
         values = {name: score.value for name, score in scores.items()}

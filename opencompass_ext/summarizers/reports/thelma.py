@@ -224,7 +224,7 @@ def _is_short(value: Any) -> bool:
 
 def _claims(system: str, results: Results) -> Section:
     rows = [
-        (claim["id"], claim["text"], claim["verdict"] or claim["reason"] or "", claim["why"] or "")
+        (claim["id"], claim["text"], claim["verdict"], claim["why"] or claim["reason"] or "")
         for claim in part_of(results, "unsupported_claims")
     ]
     columns = [Column(name, is_text=True) for name in ("row", "claim", "supported", "why")]

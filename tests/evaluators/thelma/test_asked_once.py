@@ -1,5 +1,7 @@
 """What several metrics share is asked once, and what one metric is does not depend on others."""
 
+import json
+
 import pytest
 
 from opencompass_ext.metrics.thelma import METRICS
@@ -23,20 +25,43 @@ def asked(judge):
     ]
 
 
-def test_no_verdict_is_asked_for_twice(evaluate, judges, answered):
+def requests(judge):
+    return [(call.kind, json.dumps(call.messages)) for call in judge.calls]
+
+
+def test_no_request_is_made_twice(evaluate, judges, answered):
     evaluate(answered)
-    questions = asked(judges[0])
-    assert len(questions) == len(set(questions))
+    made = requests(judges[0])
+    assert len(made) == len(set(made))
     kinds = [call.kind for call in judges[0].calls if not call.units]
     assert sorted(kinds) == ["claims", "facts", "facts", "subquestions"]
 
 
-def test_a_claim_that_is_also_a_fact_is_judged_essential_once(evaluate, judges, answered):
-    result = evaluate(answered)
-    claim = "Green tea is a drink."
-    assert [unit for kind, unit, _ in asked(judges[0]) if kind == "essential"].count(claim) == 1
-    (detail,) = result["details"]
-    assert detail["claims"][0]["essential"] == detail["facts"][0]["essential"]
+@pytest.mark.parametrize("name", METRICS)
+def test_requests_for_a_metric_do_not_depend_on_the_others(evaluate, judges, answered, name):
+    evaluate(answered, metrics=[name])
+    evaluate(answered)
+    alone, among_all = (requests(judge) for judge in judges)
+    assert set(alone) <= set(among_all)
+
+
+def test_fewer_metrics_are_rebuilt_from_the_record_without_a_call(
+    evaluate, judges, answered, tmp_path
+):
+    evaluate(answered, transcript=tmp_path / "t.jsonl")
+    for name in METRICS:
+        evaluate(answered, transcript=tmp_path / "t.jsonl", metrics=[name])
+    assert [judge.calls for judge in judges[1:]] == [[]] * len(METRICS)
+
+
+def test_a_batch_has_all_its_units_although_some_are_also_in_another(evaluate, judges, row):
+    text = "Green tea is a drink."
+    evaluate(row(sources=[text], response=f"{text} It is hot."))
+    batches = [
+        [unit.text for unit in call.units] for call in judges[0].calls if call.kind == "essential"
+    ]
+    # The one chunk is its one fact: the same question, asked once.
+    assert batches == [[text], [text, "It is hot."]]
 
 
 def test_equal_sentences_are_compared_once(evaluate, judges, answered):

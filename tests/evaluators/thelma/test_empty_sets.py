@@ -5,7 +5,7 @@ import pytest
 SOURCE_METRICS = ["source_precision_chunk", "source_precision_fact"]
 
 
-@pytest.mark.parametrize("sources", [[], [""], ["  ", "\n"]])
+@pytest.mark.parametrize("sources", [[], [""], ["  ", "\n"], ["\u200b"]])
 def test_no_sources_give_null_or_zero_and_no_call_about_sources(evaluate, judges, row, sources):
     bare = row(sources=sources, response="Green tea cures all.")
     other = row(id="b", response="Green tea is a drink.")
@@ -28,7 +28,7 @@ def test_a_claim_without_any_source_is_known_to_be_ungrounded_only_if_there_is_a
     assert result["details"][0]["reasons"] == {"groundedness": "no_claims"}
 
 
-@pytest.mark.parametrize("response", [None, "", " \n"])
+@pytest.mark.parametrize("response", [None, "", " \n", "\ufeff"])
 def test_no_response_gives_null_or_zero_and_no_call_about_it(evaluate, judges, row, response):
     result = evaluate(row(response=response))
     (detail,) = result["details"]

@@ -101,3 +101,35 @@ def test_an_interval_stands_beside_each_mean_of_several_rows(evaluate, row):
     alone = evaluate(rows[0])
     assert alone["groundedness_ci95"] is None
     assert alone["reasons"]["groundedness_ci95"] == "fewer_than_two_scored_rows"
+
+
+def test_claims_without_a_readable_verdict_are_not_called_unsupported(evaluate, row):
+    answer = row(response="Green tea is blue. Green tea is old.")
+    unreadable = dict.fromkeys(("Green tea is blue.", "Green tea is old."), "perhaps")
+    result = evaluate(answer, judge={"verdicts": unreadable}, metrics=["groundedness"])
+    assert result["groundedness"] is None
+    assert result["counts"]["unreadable_verdicts"] == 2
+    assert result["counts"]["unsupported_claims"] == 0
+    assert result["unsupported_claims"] == []
+
+
+def test_claims_of_a_row_without_sources_are_unsupported_with_the_reason(evaluate, row):
+    answer = row(sources=[], response="Green tea is blue. Green tea is old.")
+    result = evaluate(answer, metrics=["groundedness"])
+    assert result["groundedness"] == 0.0
+    assert result["counts"]["unsupported_claims"] == 2
+    verdict = {"verdict": "no", "reason": "no_sources"}
+    assert [claim["supported"] for claim in result["details"][0]["claims"]] == [verdict] * 2
+    assert [claim["reason"] for claim in result["unsupported_claims"]] == ["no_sources"] * 2
+
+
+def test_support_that_no_metric_asks_for_is_not_counted(evaluate, row):
+    result = evaluate(row(sources=[], response="Blue tea."), metrics=["response_precision"])
+    assert "unsupported_claims" not in result["counts"]
+    assert "supported" not in result["details"][0]["claims"][0]
+
+
+def test_counts_of_a_single_row_are_numbers(evaluate, row):
+    counts = evaluate(row(response="Green tea is blue."))["counts"]
+    numbers = [value for name, value in counts.items() if name != "judge_failures"]
+    assert {type(number) for number in numbers} == {int}

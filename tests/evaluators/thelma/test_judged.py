@@ -67,3 +67,11 @@ def test_a_source_called_like_the_response_is_not_taken_for_it():
     row.verdicts[VerdictKey("covers", "response", "u")] = Verdict("u", False)
     scores = row.scores(ScoringOptions(("source_query_coverage", "response_query_coverage")))
     assert [score.value for score in scores.values()] == [1.0, 0.0]
+
+
+def test_a_verdict_without_the_probability_that_is_wanted_is_null_with_the_reason():
+    row = judged(
+        {("supported", "sources", "c"): (True, 0.75), ("supported", "sources", "d"): (False, None)}
+    )
+    (score,) = row.scores(ScoringOptions(("groundedness",), soft=True)).values()
+    assert (score.value, score.reason) == (None, "no_probability")

@@ -102,6 +102,9 @@ def test_what_got_no_reply_is_asked_again_the_next_time_and_nothing_else(
     assert mended["usage"]["supported"]["judge"]["calls"] == 1
 
 
-def test_probabilities_that_the_judge_does_not_give_are_an_error(evaluate, three_rows):
-    with pytest.raises(ConfigError, match="soft=True averages probabilities"):
+def test_probabilities_that_the_judge_does_not_give_are_refused_before_anything_is_asked(
+    evaluate, judges, three_rows
+):
+    with pytest.raises(ConfigError, match="soft=True averages probabilities, and ScriptedJudge"):
         evaluate(*three_rows, soft=True)
+    assert judges[0].calls == []

@@ -3,7 +3,7 @@
 import pytest
 from support.tiny_bert import save_tiny_bert
 
-from opencompass_ext.errors import ConfigError, PredictionsError
+from opencompass_ext.errors import ConfigError, ModelError, PredictionsError
 from opencompass_ext.evaluators import ThelmaEvaluator
 
 JUDGE = {"type": "ScriptedJudge"}
@@ -71,6 +71,7 @@ def test_similarity_by_embedding_asks_the_judge_nothing(evaluate, judges, row, m
 
     cosines = iter([0.2, -0.4, 1.0])
     monkeypatch.setattr(SentenceEmbedder, "__init__", lambda self, path: None)
+    monkeypatch.setattr(SentenceEmbedder, "load", lambda self: None)
     monkeypatch.setattr(SentenceEmbedder, "identity", lambda self: {"path": "tiny"})
     monkeypatch.setattr(
         SentenceEmbedder, "cosines", lambda self, pairs: [next(cosines) for _ in pairs]
@@ -125,6 +126,7 @@ def test_progress_is_told_for_every_chunk(evaluate, row):
         ({"embedding_model": {"path": "x"}}, "used with similarity='embedding' only"),
         ({"low": 0.8}, "low=0.8 must not be above high=0.7"),
         ({"min_coverage": 2}, "min_coverage must be a number from 0 to 1, got 2"),
+        ({"seed": "x"}, "seed must be a whole number of at least 0, got 'x'"),
         ({"min_judged": True}, "min_judged must be a number from 0 to 1, got True"),
     ],
 )
@@ -139,3 +141,14 @@ def test_a_key_that_the_embedding_model_does_not_know_is_told(evaluate, row):
         evaluate(
             row(response="x"), similarity="embedding", embedding_model={"path": "x", "pooling": 1}
         )
+
+
+@pytest.mark.parametrize("path", ["/no/such/model", "an-empty-folder"])
+def test_an_embedding_model_that_cannot_be_loaded_is_told_before_anything_is_asked(
+    evaluate, judges, row, tmp_path, monkeypatch, path
+):
+    (tmp_path / "an-empty-folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=path):
+        evaluate(row(response="x"), similarity="embedding", embedding_model={"path": path})
+    assert [judge.calls for judge in judges] in ([], [[]])

@@ -14,7 +14,8 @@ class BaseEvaluator:
 
     ``score`` names the columns it needs as its parameters, and those it can do without as
     parameters with a default. What it returns goes into the results file: numbers (or None) at the
-    top level are metrics; ``<metric>_ci95`` is an interval, ``reasons`` says why a metric is None,
+    top level are metrics; ``<metric>_ci95`` is an interval, by the bootstrap unless ``interval``
+    names another kind, such as ``"Wilson"``; ``reasons`` says why a metric is None;
     ``lower_is_better`` lists the metrics with that direction, ``details`` has one entry per row.
     """
 

@@ -15,9 +15,27 @@ def direction_notes(results: Iterable[PairResults]) -> list[str]:
     found = list(results)
     lower = dict.fromkeys(m for r in found for m in r.lower_is_better if m in r.metrics)
     notes = [f"Lower is better: {', '.join(lower)}."] if lower else []
-    if units := list(dict.fromkeys(r.resampled for r in found if r.intervals)):
-        notes.append(f"[low, high] is a 95 % bootstrap interval over {' or '.join(units)}.")
-    return notes + list(dict.fromkeys(f"{r.note}." for r in found if r.note))
+    return (
+        notes
+        + _interval_notes([r for r in found if r.intervals])
+        + list(dict.fromkeys(f"{r.note}." for r in found if r.note))
+    )
+
+
+def _interval_notes(found: Sequence[PairResults]) -> list[str]:
+    drawn = list(dict.fromkeys(r.resampled for r in found if r.interval == "bootstrap"))
+    notes = (
+        [f"[low, high] is a 95 % bootstrap interval over {' or '.join(drawn)}."] if drawn else []
+    )
+    metrics_of: dict[str, dict[str, None]] = {}
+    for results in found:
+        if results.interval != "bootstrap":
+            metrics_of.setdefault(results.interval, {}).update(dict.fromkeys(results.intervals))
+    is_mixed = bool(drawn) or len(metrics_of) > 1
+    for kind, metrics in metrics_of.items():
+        whose = f" of {', '.join(metrics)}" if is_mixed else ""
+        notes.append(f"[low, high]{whose} is a 95 % {kind} interval.")
+    return notes
 
 
 def count_notes(

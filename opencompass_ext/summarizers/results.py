@@ -14,7 +14,7 @@ INTERVAL_SUFFIX = "_ci95"
 _NO_METRICS = frozenset(
     (
         *("note", "incomplete", "reasons", "counts", "details", "lower_is_better"),
-        *("provenance", "report", "resampled", "analysis"),
+        *("provenance", "report", "resampled", "interval", "analysis"),
     )
 )
 
@@ -31,7 +31,8 @@ class PairResults:
         coverage: Metric -> rows that have a value, and all rows; for metrics that say so.
         counts: What the evaluator counted, see ``notes``.
         note: What the evaluator says about its metrics.
-        resampled: What its intervals draw anew: ``"rows"``, ``"questions"``.
+        interval: What kind its intervals are: ``"bootstrap"`` or ``"Wilson"``.
+        resampled: What bootstrap intervals draw anew: ``"rows"``, ``"questions"``.
         report: Name of the report that is made of the whole file, see ``reports``.
         incomplete: That and why rows are missing from the metrics; the task then counts as failed.
         status: What a cell shows instead of a value when there are no metrics at all.
@@ -46,6 +47,7 @@ class PairResults:
     coverage: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     counts: Mapping[str, Any] = field(default_factory=dict)
     note: str | None = None
+    interval: str = "bootstrap"
     resampled: str = "rows"
     report: str | None = None
     incomplete: str | None = None
@@ -84,6 +86,7 @@ def read_results(path: Path) -> PairResults | None:
         coverage=_coverage(content.get("coverage")),
         counts=content.get("counts") or {},
         note=content.get("note"),
+        interval=str(content.get("interval") or "bootstrap"),
         resampled=str(content.get("resampled") or "rows"),
         report=report if isinstance(report := content.get("report"), str) else None,
         incomplete=content.get("incomplete"),

@@ -316,3 +316,12 @@ def test_an_outcome_without_log_or_error_is_named_all_the_same(fail, table_of):
     outcome = fail("m1", "d1")
     bare = TaskOutcome(outcome.task, "failed")
     assert table_of([bare])[0].failures == ("failed OpenICLInfer[m1/d1]",)
+
+
+def test_the_footnote_names_the_kind_of_the_intervals(save, table_of):
+    save("m1", "d1", {"agreement": 0.5, "agreement_ci95": [0.1, 0.9], "interval": "Wilson"})
+    assert "[low, high] is a 95 % Wilson interval." in table_of()[0].notes
+    save("m1", "d2", {"score": 0.5, "score_ci95": [0.1, 0.9]})
+    notes = table_of()[0].notes
+    assert "[low, high] is a 95 % bootstrap interval over rows." in notes
+    assert "[low, high] of agreement is a 95 % Wilson interval." in notes

@@ -69,6 +69,7 @@ class ThelmaPairsEvaluator(ThelmaEvaluator):
                 {**detail, "pair": row["pair"], "side": row["side"], "aspect": row["aspect"]}
                 for detail, row in zip(details, test_set, strict=True)
             ],
+            "interval": "Wilson",
             "report": "thelma_pairs",
         }
 

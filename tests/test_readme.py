@@ -1,5 +1,6 @@
 """The front page and the docs say what is so."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -54,3 +55,23 @@ def test_commands_of_the_readme_are_understood(command, monkeypatch, tmp_path, c
 def test_the_table_in_the_readme_has_the_columns_of_a_summary():
     header = next(line for line in README.splitlines() if line.startswith("dataset  "))
     assert header.split() == ["dataset", "version", "metric", "mode", "smollm2-135m-instruct"]
+
+
+def test_the_config_for_own_data_in_the_docs_of_thelma_runs(monkeypatch, tmp_path, capsys):
+    page = (ROOT / "docs" / "thelma.md").read_text(encoding="utf-8")
+    section = page.partition("### Your own data")[2].partition("\n## ")[0]
+    questions, log, config = re.findall(r"```(?:json|python)\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "questions.jsonl").write_text(questions, encoding="utf-8")
+    (tmp_path / "log.jsonl").write_text(log, encoding="utf-8")
+    demo = "from opencompass_ext.configs.judges.embedded_smollm2_135m import judge as _judge"
+    assert demo in config
+    # Its judge takes a minute: this one follows rules.
+    (tmp_path / "rules.py").write_text('judge = dict(type="ScriptedJudge")\n')
+    (tmp_path / "my_rag.py").write_text(config.replace(demo, "from .rules import judge as _judge"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["my_rag.py", "--debug"]) == 0, capsys.readouterr().err
+    (run,) = (tmp_path / "outputs" / "my_rag").iterdir()
+    judged = json.loads((run / "results" / "my-rag" / "my-questions.json").read_text())
+    assert judged["coverage"]["groundedness"]["n_scored"] == 2
+    (measured,) = run.glob("results/smollm2*/my-log.json")
+    assert 0 < json.loads(measured.read_text())["token_support"] <= 1

@@ -2,7 +2,8 @@
 
 answered, status 200                   -> Posted
 cannot connect, no answer, 429, 5xx    -> wait (Retry-After, else longer each time), try again;
-or a body that is no JSON                 PostFailure when attempts or time are used up
+or a body that is no JSON, or an          PostFailure when attempts or time are used up
+error in place of an answer
 any other status                       -> PostFailure at once
 """
 
@@ -20,6 +21,8 @@ from typing import Any, Literal, NamedTuple
 import anyio
 import httpx
 import tenacity
+
+from opencompass_ext.endpoints.server_words import HIDDEN_KEY, error_in, without_key, words_of
 
 logger = logging.getLogger(__name__)
 
@@ -191,16 +194,20 @@ class Poster:
             raise _Unavailable(f"{type(error).__name__}: {error}", "unavailable") from error
         self._has_answered = True
         if response.status_code != 200:
-            raise self._refusal(response)
+            raise self._refusal(response.status_code, self._said(response), response)
         try:
-            return response.json()
+            content = response.json()
         except ValueError as error:
             reason = f"the reply of {len(response.content)} bytes is no valid JSON: "
             raise _Unavailable(reason + self._shorten(str(error)), "unavailable", 200) from error
+        instead = error_in(content)
+        if instead is not None:
+            said, status = instead
+            raise self._refusal(status or 200, self._shorten(words_of(said)), response)
+        return without_key(content, self.options.key)
 
-    def _refusal(self, response: httpx.Response) -> PostFailure:
-        status, said = response.status_code, self._said(response)
-        if status != 429 and status < 500:
+    def _refusal(self, status: int, said: str, response: httpx.Response) -> PostFailure:
+        if status != 429 and status < 500 and status != 200:
             reason = f"HTTP {status}: {said}. {self._hint(status)}"
             return PostFailure(reason, "refused", status, said)
         kind: FailureKind = "rate_limited" if status == 429 else "unavailable"
@@ -246,15 +253,13 @@ class Poster:
             said = response.json()
         except ValueError:
             return self._shorten(response.text)
-        for name in ("error", "message", "detail"):
-            if isinstance(said, Mapping) and name in said:
-                said = said[name]
-        return self._shorten(said if isinstance(said, str) else str(said))
+        return self._shorten(words_of(said))
 
     def _shorten(self, text: str) -> str:
         # Servers quote what they were sent, and the key must reach neither logs nor errors.
         if self.options.key:
-            text = text.replace(self.options.key, "<key>")
+            text = text.replace(self.options.key, HIDDEN_KEY)
+        text = text.encode("utf-8", "replace").decode()
         return " ".join(text.split())[:300].rstrip(".") or "(no message)"
 
 

@@ -53,7 +53,8 @@ class Reply:
 
     Attributes:
         text: The reply as it came; None when there is none.
-        finish_reason: ``"stop"``, ``"length"`` when it was cut, or None where that is not told.
+        finish_reason: ``"stop"``, ``"length"`` when it was cut, ``"bound"`` when a list in it is as
+            long as the judge lets it grow, or None where that is not told.
         input_tokens, output_tokens: As the judge counts them; None when it does not.
         seconds: Wall time, all attempts together.
         attempts: How often the request was sent.
@@ -62,6 +63,7 @@ class Reply:
         message: What the judge's side said about that.
         served_as: The name the judge gives itself.
         reply_format: How the form of the reply was asked for, where that was a choice.
+        earlier: What was said to the same call before, in a form that nobody could read.
     """
 
     text: str | None
@@ -74,6 +76,7 @@ class Reply:
     message: str | None = None
     served_as: str | None = None
     reply_format: str | None = None
+    earlier: tuple[Reply, ...] = ()
 
 
 class BaseJudge(ABC):
@@ -128,13 +131,15 @@ def estimate_tokens(text: str) -> int:
 
 
 def request_key(judge_identity: Mapping[str, Any], call: Call) -> str:
-    """Return 32 hex digits that change with everything that can change the answer."""
+    """Return 32 hex digits that change with everything that can change a whole answer.
+
+    So the limit of its tokens is not in it: a reply that was whole is the same under another limit.
+    """
     content = {
         "judge": judge_identity,
         "kind": call.kind,
         "messages": list(call.messages),
         "schema": call.schema,
-        "max_tokens": call.max_tokens,
         "prompt_version": call.prompt_version,
         "words": call.words,
     }

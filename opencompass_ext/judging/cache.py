@@ -59,11 +59,12 @@ class ReplyCache:
 
     def add(self, key: str, call: Call, reply: Reply) -> None:
         """Keep a reply that could be used."""
+        said = {name: value for name, value in asdict(reply).items() if name != "earlier"}
         row = (
             key,
             call.kind,
             _to_text(list(call.messages)),
-            _to_text(asdict(reply)),
+            _to_text(said),
             reply.served_as,
             datetime.now().isoformat(timespec="seconds"),
         )

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -118,21 +118,26 @@ class ChatClient:
         return replies, useless
 
     async def _answer(self, client: httpx.AsyncClient, call: Call) -> Reply:
+        earlier: list[Reply] = []
+        refused = 0
         while True:
             asked_as = self._format.now
             try:
                 posted = await self._poster.post(client, self._body(call))
+                reply = to_reply(posted, asked_as)
             except PostFailure as failure:
+                failure.attempts += refused
                 if self._is_about_format(failure) and self._format.step_down(failure.said):
+                    refused = failure.attempts
                     continue
-                return self._refused(failure, asked_as)
+                return replace(self._refused(failure, asked_as), earlier=tuple(earlier))
             self._limit.grow()
             self._has_answered, self._without_answer = True, 0
-            reply = to_reply(posted, asked_as)
-            is_whole = reply.text is not None and reply.finish_reason != "length"
-            if is_whole and not self._format.note_reply(call, reply.text or ""):
-                continue
-            return reply
+            reply = replace(reply, attempts=reply.attempts + refused)
+            if self._format.note_reply(call, reply):
+                return replace(reply, earlier=tuple(earlier))
+            earlier.append(reply)
+            refused = 0
 
     def _body(self, call: Call) -> dict[str, Any]:
         limit = (

@@ -31,8 +31,11 @@ _REASONS = {
 def to_reply(posted: Posted, reply_format: str) -> Reply:
     """Return the first choice of a completion.
 
-    Text may come as one string or in parts. A reply without text, as of a server that refuses by
-    its own rules, has a reason and the server's words.
+    Text may come as one string or in parts. None at all is an empty reply, unless the server
+    refuses by its own rules: then there is a reason, and the server's words.
+
+    Raises:
+        PostFailure: It is no completion.
     """
     content = posted.content
     choice = _first_choice(content)
@@ -53,21 +56,21 @@ def to_reply(posted: Posted, reply_format: str) -> Reply:
             sorted(map(str, content)) if isinstance(content, Mapping) else type(content).__name__
         )
         told = f"expected 'choices' with a 'message' in the reply, got {shown}"
-        return Reply(None, reason="judge_error", message=told, **shared)
+        failure = PostFailure(told, "unavailable", 200)
+        failure.attempts, failure.seconds = posted.attempts, posted.seconds
+        raise failure
     text = _text(message.get("content"))
-    # A cut reply may be all thinking, which some servers keep apart: it is cut all the same.
-    if text is None and shared["finish_reason"] == "length":
-        text = ""
-    if text is None:
-        refusal = message.get("refusal") or "the reply has no content"
-        return Reply(None, reason="judge_error", message=str(refusal)[:300], **shared)
+    refusal = message.get("refusal")
+    if not text and refusal:
+        said = str(refusal)[:300].encode("utf-8", "replace").decode()
+        return Reply(None, reason="judge_error", message=said, **shared)
     return Reply(text, **shared)
 
 
 def to_failed_reply(failure: PostFailure, reply_format: str) -> Reply:
     """Return the reply that says why there is none."""
     reason, message = _REASONS.get(failure.kind, "judge_error"), str(failure)
-    if failure.kind == "refused" and is_too_long(failure.said):
+    if failure.kind != "rate_limited" and is_too_long(failure.said):
         reason = "too_long_for_judge"
         message += ". Set context_tokens of the judge, and long sources are read in parts"
     return Reply(
@@ -92,11 +95,11 @@ def _first_choice(content: Any) -> Mapping[str, Any] | None:
     return choices[0] if is_list and choices else None
 
 
-def _text(content: Any) -> str | None:
+def _text(content: Any) -> str:
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, Mapping)]
-        return "".join(part for part in parts if isinstance(part, str)) or None
-    return content if isinstance(content, str) and content else None
+        return "".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else ""
 
 
 def _text_or_none(owner: Any, key: str) -> str | None:

@@ -5,13 +5,15 @@ A job takes a reply and either delivers to its result or names the jobs that go 
     no answer                      -> the reason it came with
     cut by the token limit         -> once more with half the units, or twice the limit;
                                       then "judge_truncated"
+    a list up to the bound that    -> each half of the text by itself, down to one sentence;
+    a judge keeps lists within        then "judge_truncated"
     unreadable, missing, ...       -> once more for those units, told what was wrong;
                                       then "judge_error" or "incomplete_verdicts"
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -25,9 +27,10 @@ from opencompass_ext.judging.replies import (
     read_units,
     read_verdicts,
 )
-from opencompass_ext.judging.results import DecomposeResult, MatchResult
+from opencompass_ext.judging.results import DecomposeResult, MatchResult, Part
 
 EMPTY_LIST = "the list is empty, although the text is not"
+_BOUND = "a list, or a unit in it, is as long as the judge lets it grow, so it may go on"
 
 
 class Taken(NamedTuple):
@@ -68,12 +71,18 @@ class Tries:
 
 @dataclass
 class DecomposeJob:
-    """Asks for the units of one part of a text."""
+    """Asks for the units of one part of a text.
+
+    Attributes:
+        part: Which one, as ``DecomposeResult`` names it.
+        halves: Makes the calls for the halves of the text of a call; none for one sentence.
+    """
 
     call: Call
     result: DecomposeResult
-    part: int
+    part: Part
     templates: Templates
+    halves: Callable[[Call], Sequence[Call]]
     tries: Tries = field(default_factory=Tries)
 
     def take(self, reply: Reply, key: str) -> Taken:
@@ -81,10 +90,13 @@ class DecomposeJob:
         self.result.note(key)
         if reply.text is None:
             return self._fail(*_unanswered(reply, self.tries))
+        if reply.finish_reason == "bound":
+            return self._ask_by_halves()
+        is_cut = reply.finish_reason == "length"
         try:
-            read = read_units(self.call.kind, reply.text)
+            read = read_units(self.call.kind, reply.text, is_cut=is_cut)
         except ReplyError as error:
-            return self._ask_again(reply.text, str(error), is_cut=reply.finish_reason == "length")
+            return self._ask_again(reply.text, str(error), is_cut)
         is_empty = not read.units and not read.is_refusal
         if is_empty and self.tries.repairs:
             return self._ask_again(reply.text, EMPTY_LIST)
@@ -110,6 +122,16 @@ class DecomposeJob:
             )
             tries = replace(tries, repairs=tries.repairs - 1)
         return Taken([replace(self, call=call, tries=tries)], None, error)
+
+    def _ask_by_halves(self) -> Taken:
+        calls = self.halves(self.call)
+        if not calls:
+            return self._fail("judge_truncated", _BOUND)
+        parts = self.result.split(self.part, len(calls))
+        jobs: list[Job] = [
+            replace(self, call=call, part=part) for call, part in zip(calls, parts, strict=True)
+        ]
+        return Taken(jobs, None, _BOUND)
 
     def _fail(self, reason: str, message: str) -> Taken:
         self.result.fail(reason)
@@ -147,6 +169,8 @@ class MatchJob:
                 reply.text,
                 self.templates.words,
                 ignored=[unit.id for unit in original.units if unit.id not in asked],
+                is_cut=reply.finish_reason == "length",
+                by_likelihood=self.call.words is not None,
             )
         except ReplyError as error:
             if reply.finish_reason == "length":

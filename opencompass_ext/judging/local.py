@@ -22,10 +22,12 @@ from opencompass_ext.errors import ConfigError
 from opencompass_ext.judging.base import BaseJudge, Call, Reply
 from opencompass_ext.records import GenerationRequest, LabelledText
 from opencompass_ext.registry import JUDGES, MODELS
+from opencompass_ext.sentences import sentence_spans
 
 # Calls taken together: enough for full batches and shared beginnings, few enough to lose by a kill.
 WINDOW = 64
-# A small model may repeat itself for ever; no unit is longer.
+UNITS = ("model", "sentences")
+# A small model may repeat itself for ever; what grows to this length is no unit.
 _MOST_UNIT_CHARS = 400
 # Beyond this, numbers move with what was read in the same batch.
 _PROBABILITY_DIGITS = 4
@@ -40,11 +42,15 @@ class LocalJudge(BaseJudge):
     Args:
         model: Config of the model, such as
             ``dict(type="HuggingFacewithChatTemplate", path="embedded:smollm2-135m-instruct")``.
+        units: Who cuts texts into claims, facts and sub-questions: ``"model"``, or ``"sentences"``
+            to take each sentence as one, for a model too small to write lists. Sentences stand as
+            they are, pronouns and all, and no response is a refusal.
         max_tokens: Most tokens of a list of units.
         context_tokens: Tokens of prompt and reply together, as estimated from the length of the
             text; longer sources are read in parts.
         batch_size: Most prompts per batch; None leaves it to the model.
-        most_units: Most units that one text, or part of a long one, is cut into.
+        most_units: Most units of one list. A text whose list grows to that, or has a unit of 400
+            characters, is asked about by halves; a single sentence is then ``judge_truncated``.
 
     Raises:
         ConfigError: An option has a value it cannot have, or the model's config is wrong.
@@ -55,6 +61,7 @@ class LocalJudge(BaseJudge):
     def __init__(
         self,
         model: Mapping[str, Any],
+        units: str = "model",
         max_tokens: int = 512,
         context_tokens: int = 2048,
         batch_size: int | None = None,
@@ -68,6 +75,9 @@ class LocalJudge(BaseJudge):
         ):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if units not in UNITS:
+            raise ConfigError(f"units must be one of {', '.join(UNITS)}, got {units!r}")
+        self.units = units
         self.max_tokens = max_tokens
         self.batch_size = batch_size
         self.most_units = most_units
@@ -79,7 +89,9 @@ class LocalJudge(BaseJudge):
         return {
             "type": type(self).__name__,
             "model": dict(self._identity),
+            "units": self.units,
             "most_units": self.most_units,
+            "most_unit_chars": _MOST_UNIT_CHARS,
         }
 
     @cached_property
@@ -101,7 +113,8 @@ class LocalJudge(BaseJudge):
         """
         numbered = iter(enumerate(calls))
         while window := list(itertools.islice(numbered, WINDOW)):
-            yield from self._give_units([item for item in window if not item[1].units])
+            give_units = self._give_units if self.units == "model" else _give_sentences
+            yield from give_units([item for item in window if not item[1].units])
             yield from self._give_verdicts([item for item in window if item[1].units])
 
     def _give_units(self, calls: Sequence[tuple[int, Call]]) -> Iterator[tuple[int, Reply]]:
@@ -129,11 +142,12 @@ class LocalJudge(BaseJudge):
         for batch in batches:
             seconds = (time.monotonic() - started) / max(1, len(batch))
             for index, answer in batch.items():
+                number, call, _ = fitting[index]
                 yield (
-                    fitting[index][0],
+                    number,
                     Reply(
                         answer.text,
-                        answer.finish_reason,
+                        "bound" if self._is_at_bound(call, answer.text) else answer.finish_reason,
                         answer.input_tokens,
                         answer.output_tokens,
                         seconds,
@@ -141,6 +155,16 @@ class LocalJudge(BaseJudge):
                     ),
                 )
             started = time.monotonic()
+
+    def _is_at_bound(self, call: Call, text: str) -> bool:
+        """Return whether the grammar, and not the model, ended a list or a unit."""
+        from opencompass_ext.judging.prompts.formats import UNIT_LISTS
+
+        try:
+            units = json.loads(text)[UNIT_LISTS[call.kind][1]]
+        except ValueError:
+            return False  # cut by max_tokens
+        return len(units) >= self.most_units or any(len(u) >= _MOST_UNIT_CHARS for u in units)
 
     def _give_verdicts(self, calls: Sequence[tuple[int, Call]]) -> Iterator[tuple[int, Reply]]:
         fitting, refused = self._sort_out(calls, 0)
@@ -185,6 +209,16 @@ class LocalJudge(BaseJudge):
             else:
                 fitting.append((number, call, prompt))
         return fitting, refused
+
+
+def _give_sentences(calls: Sequence[tuple[int, Call]]) -> Iterator[tuple[int, Reply]]:
+    from opencompass_ext.judging.prompts.formats import UNIT_LISTS
+
+    for number, call in calls:
+        text = (call.texts or {})["text"][0]
+        units = [text[start:end] for start, end in sentence_spans(text)]
+        content = json.dumps({UNIT_LISTS[call.kind][1]: units}, ensure_ascii=False)
+        yield number, Reply(content, "stop", 0, 0, reply_format="sentences")
 
 
 def _verdict(call: Call, nlls: Mapping[str, Sequence[float]], tokens: int, seconds: float) -> Reply:

@@ -43,6 +43,21 @@ def split_text(text: str, max_tokens: int, count_tokens: CountTokens) -> list[st
     return pieces
 
 
+def in_halves(text: str) -> list[str]:
+    """Return a text in two, cut at the sentence end nearest its middle; nothing for one sentence.
+
+    Example:
+        >>> in_halves("One. Two. Three is longer."), in_halves("One.")
+        (['One. Two.', 'Three is longer.'], [])
+    """
+    spans = sentence_spans(text)
+    if len(spans) < 2:
+        return []
+    middle = len(text) / 2
+    cut = min(range(1, len(spans)), key=lambda i: abs(spans[i][0] - middle))
+    return [text[spans[0][0] : spans[cut - 1][1]], text[spans[cut][0] : spans[-1][1]]]
+
+
 def pack(sizes: Sequence[int], max_size: int, max_count: int | None = None) -> list[range]:
     """Return neighbours in groups whose sizes sum to at most ``max_size``; none is left out.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from opencompass_ext.judging.base import BaseJudge, Call, Unit
 from opencompass_ext.judging.jobs import DecomposeJob, Job, MatchJob
-from opencompass_ext.judging.pieces import pack, split_text
+from opencompass_ext.judging.pieces import in_halves, pack, split_text
 from opencompass_ext.judging.prompts.render import MOST_REPLY_CHARS, decompose_call, match_call
 from opencompass_ext.judging.prompts.templates import Templates
 from opencompass_ext.judging.questions import Decompose, Match, Source
@@ -68,10 +68,19 @@ class Planner:
             is_too_long = size < _LEAST_TOKENS
             parts = [] if is_too_long else split_text(question.text, size, self._count)
         if is_too_long:
-            return DecomposeResult([], reason=TOO_LONG), iter(())
-        result = DecomposeResult([None] * len(parts))
+            return DecomposeResult({}, reason=TOO_LONG), iter(())
+        result = DecomposeResult({(i,): None for i in range(len(parts))})
+
+        def halves(call: Call) -> list[Call]:
+            # Half a question is another question.
+            is_whole = question.kind == "subquestions"
+            pieces = [] if is_whole else in_halves((call.texts or {})["text"][0])
+            return [make(text=piece, part=call.part) for piece in pieces]
+
         jobs = (
-            DecomposeJob(make(text=part, part=(i + 1, len(parts))), result, i, self._templates)
+            DecomposeJob(
+                make(text=part, part=(i + 1, len(parts))), result, (i,), self._templates, halves
+            )
             for i, part in enumerate(parts)
         )
         return result, jobs

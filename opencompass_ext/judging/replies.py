@@ -1,17 +1,18 @@
 """What a judge's reply says, or what is wrong with it.
 
-A reply is read strictly first. Where it is no JSON by itself, thinking is left out and the last
-complete object that has the right form is taken: judges wrap their answer in code fences and prose,
-and think aloud in objects that are not meant.
+Judges wrap their answer in code fences and prose, and think before it: thinking is left out, and
+what stands around the object is read over. They also draft, change their mind, and quote the text
+they judge, which may hold an answer of its own; so a reply counts only where there is no doubt
+which object is meant: nothing is cut off behind it, and no other object says something else.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,9 +25,12 @@ Form = TypeVar("Form", bound=BaseModel)
 _THINKING_TAG = re.compile(
     r"<(/?)(think|thinking|thought|reasoning|reflection|scratchpad)\s*>", re.IGNORECASE
 )
-# Places where an object may begin that are tried, from the end: a bound on the work for a reply
-# that is nothing but braces.
+# Places where an object may begin that are tried: a bound on the work for a reply that is nothing
+# but braces.
 _MOST_TRIES = 2000
+_HALF_SURROGATE_PAIR = re.compile("[\ud800-\udfff]")
+# What may stand behind the object of a cut reply: it is whole, and only its padding was cut.
+_PADDING = "` \t\r\n\ufeff"
 
 
 class ReplyError(Exception):
@@ -67,25 +71,39 @@ class ReadVerdicts:
     error: str
 
 
-def read_units(kind: str, text: str) -> ReadUnits:
+def read_units(kind: str, text: str, *, is_cut: bool = False) -> ReadUnits:
     """Read the reply to a decomposition.
 
+    Args:
+        kind: Of the question.
+        text: The reply.
+        is_cut: Whether the token limit ended it.
+
     Raises:
-        ReplyError: It has no object of the right form.
+        ReplyError: It has no object of the right form, or there is doubt which one is meant.
 
     Example:
         >>> read_units("facts", 'Sure! {"facts": ["a", " ", "a", "b"]} Anything else?').units
         ('a', 'b')
     """
     form, field = UNIT_LISTS[kind]
-    reply = find_object(text, form)
-    stripped = (unit.strip() for unit in getattr(reply, field))
-    units = tuple(dict.fromkeys(unit for unit in stripped if unit))
-    return ReadUnits(units, isinstance(reply, Claims) and reply.refusal)
+
+    def meaning(reply: BaseModel) -> ReadUnits:
+        stripped = (unit.strip() for unit in getattr(reply, field))
+        units = tuple(dict.fromkeys(unit for unit in stripped if unit))
+        return ReadUnits(units, isinstance(reply, Claims) and reply.refusal)
+
+    return meaning(find_object(text, form, field, meaning, is_cut=is_cut))
 
 
 def read_verdicts(
-    units: Sequence[Unit], text: str, words: Words, *, ignored: Sequence[int] = ()
+    units: Sequence[Unit],
+    text: str,
+    words: Words,
+    *,
+    ignored: Sequence[int] = (),
+    is_cut: bool = False,
+    by_likelihood: bool = False,
 ) -> ReadVerdicts:
     """Read the reply to a question with units.
 
@@ -97,12 +115,19 @@ def read_verdicts(
         text: The reply.
         words: The vocabulary.
         ignored: Ids that may stand in the reply as well and are not read.
+        is_cut: Whether the token limit ended the reply.
+        by_likelihood: Whether a probability is one that was measured. One that a judge makes up
+            is not read.
 
     Raises:
-        ReplyError: It has no object of the right form.
+        ReplyError: It has no object of the right form, or there is doubt which one is meant.
     """
+
+    def meaning(reply: Verdicts) -> Hashable:
+        return frozenset((v.id, words.read(v.verdict) or v.verdict) for v in reply.verdicts)
+
     said: dict[int, list[UnitVerdict]] = {}
-    for verdict in find_object(text, Verdicts).verdicts:
+    for verdict in find_object(text, Verdicts, "verdicts", meaning, is_cut=is_cut).verdicts:
         said.setdefault(verdict.id, []).append(verdict)
     asked = [unit.id for unit in units]
     foreign = sorted(said.keys() - set(asked) - set(ignored))
@@ -129,42 +154,89 @@ def read_verdicts(
             errors.append(f"{json.dumps(shown, ensure_ascii=False)} for unit {i} is no verdict")
         else:
             first = said[i][0]
-            verdicts[i] = ReadVerdict(word, first.why, first.source, first.probability)
+            probability = first.probability if by_likelihood else None
+            verdicts[i] = ReadVerdict(word, first.why, first.source, probability)
     return ReadVerdicts(verdicts, problems, "; ".join(errors))
 
 
-def find_object(text: str, form: type[Form]) -> Form:
+def is_readable(kind: str, text: str) -> bool:
+    """Return whether a whole reply to a question of this kind holds one object of its form.
+
+    Example:
+        >>> is_readable("facts", '<think>Hm.</think> {"facts": []}'), is_readable("facts", "Sure!")
+        (True, False)
+    """
+    form, field = UNIT_LISTS.get(kind, (Verdicts, "verdicts"))
+    try:
+        find_object(text, form, field, lambda reply: 0, is_cut=False)
+    except ReplyError:
+        return False
+    return True
+
+
+def find_object(
+    text: str,
+    form: type[Form],
+    field: str,
+    meaning: Callable[[Form], Hashable],
+    *,
+    is_cut: bool,
+) -> Form:
     r"""Return the object of a reply that has the right form.
 
+    Args:
+        text: The reply.
+        form: The form.
+        field: The key that makes an object an answer, or an attempt at one.
+        meaning: What an object says; objects that say the same may stand side by side.
+        is_cut: Whether the token limit ended the reply: nothing but padding may then stand behind
+            the object, for who knows what was to come.
+
     Raises:
-        ReplyError: There is none; the text says what is wrong with the last object.
+        ReplyError: There is none, or there is doubt which one is meant.
 
     Example:
         >>> find_object('<think>{"facts": []}?</think>```json\\n{"facts": ["</think>"]}\\n```',
-        ...             UNIT_LISTS["facts"][0]).facts
+        ...             UNIT_LISTS["facts"][0], "facts", str, is_cut=False).facts
         ['</think>']
     """
+    if _HALF_SURROGATE_PAIR.search(text):
+        raise ReplyError("it holds half of a surrogate pair, which is no character")
     try:
         content = _decode(text)
     except ValueError:
-        pass
+        found = _answers(text, field)
     else:
         return _validate(content, form)
-    problem: ReplyError | None = None
-    for content in _objects_after_thinking(text):
-        try:
-            return _validate(content, form)
-        except ReplyError as error:
-            # The last object is the one most likely meant.
-            problem = problem or error
-    if problem is None or _is_cut(text):
+    if not found.contents:
         raise ReplyError(_why_no_object(text))
-    raise problem
+    if found.is_open:
+        raise ReplyError("it holds no complete JSON object, or another one that is not")
+    replies = [_validate(content, form) for content in found.contents]
+    if is_cut and text[found.end :].strip(_PADDING):
+        raise ReplyError("it goes on behind its JSON object, and is cut there")
+    if len({meaning(reply) for reply in replies}) > 1:
+        raise ReplyError("it holds several JSON objects that say different things")
+    return replies[-1]
 
 
-def _objects_after_thinking(text: str) -> Iterator[Any]:
-    """Yield the complete objects that stand outside thinking, the last first."""
-    objects = list(_objects(text))
+class _Answers(NamedTuple):
+    """The objects of a reply that are, or were meant as, answers.
+
+    Attributes:
+        contents: In their order; with nothing that is an attempt at one, all other objects.
+        end: Where the last one ends.
+        is_open: Whether another one is not complete.
+    """
+
+    contents: Sequence[Any]
+    end: int
+    is_open: bool
+
+
+def _answers(text: str, field: str) -> _Answers:
+    """Return the objects that stand outside thinking."""
+    objects, open_at = _objects(text)
     answer_starts = 0
     open_since: int | None = None
     for tag in _THINKING_TAG.finditer(text):
@@ -175,27 +247,50 @@ def _objects_after_thinking(text: str) -> Iterator[Any]:
         elif open_since is None:
             open_since = tag.start()
     answer_ends = len(text) if open_since is None else open_since
-    for start, end, content in reversed(objects):
-        if answer_starts <= start and end <= answer_ends:
-            yield content
+    outside = [o for o in objects if answer_starts <= o[0] and o[1] <= answer_ends]
+    meant = [o for o in outside if isinstance(o[2], dict) and field in o[2]] or outside
+    # One in single quotes, say, is an answer too, though nobody can read it.
+    attempt = re.compile(rf"""\{{\s*["']?{field}["']?\s*:""")
+    broken = any(
+        not any(start <= found.start() < end for start, end, _ in objects)
+        for found in attempt.finditer(text, answer_starts, answer_ends)
+    )
+    is_open = broken or (open_at is not None and answer_starts <= open_at < answer_ends)
+    end = meant[-1][1] if meant else 0
+    return _Answers([content for _, _, content in meant], end, is_open)
 
 
-def _objects(text: str) -> Iterator[tuple[int, int, Any]]:
-    """Yield start, end and content of each complete JSON object, outermost ones only."""
+def _objects(text: str) -> tuple[list[tuple[int, int, Any]], int | None]:
+    """Return start, end and content of each complete JSON object, outermost ones only.
+
+    Also where the first object begins that is still open at the end of the text.
+    """
     decoder = _decoder()
+    objects: list[tuple[int, int, Any]] = []
+    open_at: int | None = None
     position = text.find("{")
     for _ in range(_MOST_TRIES):
         if position < 0:
-            return
+            return objects, open_at
         try:
             content, end = decoder.raw_decode(text, position)
         except RecursionError:
-            return
-        except ValueError:
+            return objects, position
+        except ValueError as error:
+            if open_at is None and _ends_open(error, text):
+                open_at = position
             end = position + 1
         else:
-            yield position, end, content
+            objects.append((position, end, content))
         position = text.find("{", end)
+    return objects, position if position >= 0 and open_at is None else open_at
+
+
+def _ends_open(error: ValueError, text: str) -> bool:
+    """Return whether what was decoded was right so far when the text ended."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
 
 
 def _decode(text: str) -> Any:
@@ -206,7 +301,7 @@ def _decode(text: str) -> Any:
 
 
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(object_pairs_hook=_without_twins, parse_constant=_refuse)
+    return json.JSONDecoder(object_pairs_hook=_without_twins, parse_constant=_no_value)
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -216,11 +311,14 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+def _no_value(constant: str) -> None:
+    # NaN is no value; where one is needed, its lack is told.
+    return None
 
 
 def _validate(content: Any, form: type[Form]) -> Form:
+    if _HALF_SURROGATE_PAIR.search(json.dumps(content, ensure_ascii=False)):
+        raise ReplyError("it holds half of a surrogate pair, which is no character")
     try:
         return form.model_validate(content)
     except ValidationError as error:
@@ -233,20 +331,6 @@ def _explain(error: ValidationError) -> list[str]:
         place = ".".join(map(str, item["loc"])) or "the reply"
         problems.append(f"{place}: {item['msg'][:1].lower()}{item['msg'][1:]}")
     return problems
-
-
-def _is_cut(text: str) -> bool:
-    """Return whether the first object is still open where the text ends."""
-    start = text.find("{")
-    if start < 0:
-        return False
-    try:
-        _decoder().raw_decode(text, start)
-    except json.JSONDecodeError as error:
-        return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
-    except (ValueError, RecursionError):
-        pass
-    return False
 
 
 def _why_no_object(text: str) -> str:

@@ -1,8 +1,8 @@
 """How an endpoint is asked for JSON: by schema, by JSON mode, or in words, whichever it can.
 
 "OpenAI-compatible" servers differ: one refuses a schema, another takes it and answers in prose. The
-first calls go down the ladder, one at a time, until a reply has the form that was asked for; then
-all calls ask that way. A busy or broken server (429, 5xx) says nothing about the ladder.
+first calls go down the ladder, one at a time, until a reply can be read; then all calls ask that
+way. A busy or broken server (429, 5xx) says nothing about the ladder.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from opencompass_ext.judging.base import Call, Message
+from opencompass_ext.judging.base import Call, Message, Reply
+from opencompass_ext.judging.replies import is_readable
 
 logger = logging.getLogger(__name__)
 
 FORMATS = ("json_schema", "json_object", "text")
+# Answers that say nothing about the form, being cut or refused, before it is left as it is.
+_MOST_SILENT = 3
 _SPEAKS_OF_FORMAT = re.compile(r"response_format|json_schema|json_object|schema|grammar", re.I)
 
 
@@ -38,6 +40,7 @@ class ReplyFormat:
         self.is_settled = wanted != "auto"
         self._is_fixed = self.is_settled
         self._url = url
+        self._silent = 0
 
     def in_body(self, call: Call) -> dict[str, Any]:
         """Return what the body of a request says about the form of its reply."""
@@ -69,31 +72,25 @@ class ReplyFormat:
         if not self._is_fixed:
             self.now, self.is_settled = FORMATS[0], False
 
-    def note_reply(self, call: Call, text: str) -> bool:
-        """Take note of a whole reply; return False if the same call is to be sent once more."""
+    def note_reply(self, call: Call, reply: Reply) -> bool:
+        """Take note of an answer; return False if the same call is to be sent once more."""
         if self.is_settled:
             return True
-        if self.now == FORMATS[-1] or has_form(text, call.schema):
-            self.is_settled = True
-            logger.info("%s: replies are asked for as %s", self._url, self.now)
+        if reply.text is None or reply.finish_reason == "length":
+            self._silent += 1
+            if self._silent >= _MOST_SILENT:
+                self._settle()
             return True
-        return not self.step_down("the reply has another form")
+        if self.now == FORMATS[-1] or is_readable(call.kind, reply.text):
+            self._settle()
+            return True
+        return not self.step_down("the reply cannot be read")
+
+    def _settle(self) -> None:
+        self.is_settled = True
+        logger.info("%s: replies are asked for as %s", self._url, self.now)
 
 
 def speaks_of_format(said: str) -> bool:
     """Return whether a server's words about a refused request are about the form of the reply."""
     return bool(_SPEAKS_OF_FORMAT.search(said))
-
-
-def has_form(text: str, schema: Mapping[str, Any]) -> bool:
-    """Return whether a reply is nothing but an object with the keys that the schema requires.
-
-    Example:
-        >>> has_form('{"facts": []}', {"required": ["facts"]}), has_form("Sure!", {"required": []})
-        (True, False)
-    """
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and content.keys() >= set(schema["required"])

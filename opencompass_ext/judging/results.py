@@ -9,20 +9,30 @@ from opencompass_ext.judging.base import Call, Unit
 from opencompass_ext.judging.questions import Decomposition, Match, Verdict
 from opencompass_ext.judging.replies import ReadUnits, ReadVerdict
 
+# Where a part stands: its number, then the number of the piece of it, and so on.
+Part = tuple[int, ...]
+
 
 @dataclass
 class DecomposeResult:
-    """The units of a text, part by part."""
+    """The units of a text, part by part; a part is None until its units are there."""
 
-    parts: list[ReadUnits | None]
+    parts: dict[Part, ReadUnits | None]
     reason: str | None = None
-    calls: list[str] = field(default_factory=list)
+    calls: set[str] = field(default_factory=set)
 
     def note(self, key: str) -> None:
         """Note the hash of a call that this rests on."""
-        self.calls.append(key)
+        self.calls.add(key)
 
-    def put(self, part: int, read: ReadUnits) -> None:
+    def split(self, part: Part, count: int) -> list[Part]:
+        """Put ``count`` smaller parts in the place of one."""
+        del self.parts[part]
+        smaller = [(*part, i) for i in range(count)]
+        self.parts.update(dict.fromkeys(smaller))
+        return smaller
+
+    def put(self, part: Part, read: ReadUnits) -> None:
         """Enter the units of one part."""
         self.parts[part] = read
 
@@ -33,7 +43,11 @@ class DecomposeResult:
     def value(self) -> Decomposition:
         """Return the units of all parts in their order, each once."""
         calls = tuple(sorted(self.calls))
-        read = [part for part in self.parts if part is not None]
+        read = [
+            said
+            for _, said in sorted(self.parts.items(), key=lambda item: item[0])
+            if said is not None
+        ]
         if self.reason is not None or len(read) < len(self.parts):
             return Decomposition(None, self.reason or "judge_error", calls=calls)
         units = tuple(dict.fromkeys(unit for part in read for unit in part.units))
@@ -47,7 +61,7 @@ class _Said:
     yes: list[tuple[ReadVerdict, str | None]] = field(default_factory=list)
     other: list[ReadVerdict] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    calls: list[str] = field(default_factory=list)
+    calls: set[str] = field(default_factory=set)
 
 
 class MatchResult:
@@ -72,7 +86,7 @@ class MatchResult:
     def note(self, key: str, owners: Sequence[int]) -> None:
         """Note the hash of a call that these units rest on."""
         for owner in dict.fromkeys(owners):
-            self._of(owner).calls.append(key)
+            self._of(owner).calls.add(key)
 
     def put(self, owner: int, verdict: ReadVerdict, source_id: str | None) -> None:
         """Enter one verdict."""

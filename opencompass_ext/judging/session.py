@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 # Problems told one by one; the transcript has all of them.
 _MOST_WARNINGS = 20
+_ASKED_OTHERWISE = "it cannot be read; the same was asked again in a simpler form"
 
 
 class JudgeSession:
@@ -160,7 +162,7 @@ class JudgeSession:
                 if key in twins:
                     twins[key].append(job)
                     continue
-                reply, origin = self._find(key)
+                reply, origin = self._find(key, job.call)
                 if reply is not None:
                     again.extend(self._take(job, key, reply, origin))
                     continue
@@ -172,16 +174,22 @@ class JudgeSession:
             job, key = asked.pop(number)
             again.extend(self._take(job, key, reply, "judge"))
             for twin in twins.pop(key):
-                again.extend(self._take(twin, key, reply, "transcript"))
+                again.extend(self._take(twin, key, replace(reply, earlier=()), "transcript"))
 
-    def _find(self, key: str) -> tuple[Reply | None, str]:
-        reply = self._transcript.find(key)
+    def _find(self, key: str, call: Call) -> tuple[Reply | None, str]:
+        reply = self._transcript.find(key, call.max_tokens)
         if reply is not None or self._cache is None:
             return reply, "transcript"
         return self._cache.find(key), "cache"
 
     def _take(self, job: Job, key: str, reply: Reply, origin: str) -> list[Job]:
         """Hand a reply to its job, and write it down; return the jobs that go on."""
+        for earlier in reply.earlier:
+            self._usage.add(job.call.kind, origin, earlier)
+            self._transcript.add(
+                key, job.call, earlier, source=origin, parsed=None, problem=_ASKED_OTHERWISE
+            )
+        reply = replace(reply, earlier=())
         taken = job.take(reply, key)
         self._usage.add(job.call.kind, origin, reply)
         if origin != "transcript":

@@ -53,14 +53,19 @@ class Transcript:
                 sync_folder(path.parent)
             self._read()
 
-    def find(self, key: str) -> Reply | None:
-        """Return the reply to a request; None if there is none yet."""
+    def find(self, key: str, max_tokens: int) -> Reply | None:
+        """Return the last reply to a request.
+
+        None if there is none yet, or only one that a lower limit than ``max_tokens`` cut.
+        """
         place = self._places.get(bytes.fromhex(key))
         if place is None:
             return None
         with open(self._descriptor, "rb", closefd=False) as file:
             file.seek(place)
-            return _to_reply(json.loads(file.readline()))
+            row = json.loads(file.readline())
+        is_whole = row["finish_reason"] in ("stop", "bound")
+        return _to_reply(row) if is_whole or row["max_tokens"] >= max_tokens else None
 
     def add(
         self, key: str, call: Call, reply: Reply, *, source: str, parsed: Any, problem: str | None
@@ -140,6 +145,7 @@ def _parse(line: bytes) -> Mapping[str, Any] | None:
         row = json.loads(line)
         bytes.fromhex(row["request"])
         _to_reply(row)
+        int(row["max_tokens"])
     except (ValueError, KeyError, TypeError):
         return None
     return row if isinstance(row["reply"], (str, type(None))) else None

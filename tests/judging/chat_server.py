@@ -194,12 +194,17 @@ def refuses_formats(*refused):
 
 
 def enforces_only(*enforced):
-    """Take any response_format; answer in prose unless it is one of these types."""
+    """Take any response_format; answer in words unless it is one of these types."""
 
     def act(handler, body):
         if body.get("response_format", {}).get("type", "text") in enforced:
             return True
-        handler.say(body, f"Let me think. {json.dumps(rule(body))} I hope that helps!")
+        handler.say(body, "Let me think. I hope that helps!")
         return False
 
     return act
+
+
+def wraps(before):
+    """Put something before the usual answer, whatever form is asked for."""
+    return says(lambda reply: before + json.dumps(reply))

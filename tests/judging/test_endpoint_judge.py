@@ -20,6 +20,7 @@ from chat_server import (
     serve,
     trickles,
     usual,
+    wraps,
 )
 
 from opencompass_ext.endpoints import posting
@@ -296,9 +297,14 @@ def test_one_request_that_is_too_long_costs_one_row(open_session, judge, server)
         (refuses_formats("json_schema"), "json_object", 2),
         (refuses_formats("json_schema", "json_object"), "text", 3),
         (enforces_only("json_object"), "json_object", 2),
-        (enforces_only(), "text", 3),
+        (enforces_only("text"), "text", 3),
+        (wraps("<think>Hm.</think> "), "json_schema", 1),
+        (wraps("Sure! "), "json_schema", 1),
     ],
-    ids=["schema", "refuses schema", "refuses both", "ignores schema", "ignores both"],
+    ids=[
+        *("schema", "refuses schema", "refuses both", "ignores schema", "ignores both"),
+        *("thinks first", "chats first"),
+    ],
 )
 def test_the_form_of_replies_is_found_once_for_an_endpoint(
     open_session, judge, server, caplog, rows, server_does, settles_on, bodies
@@ -310,11 +316,31 @@ def test_the_form_of_replies_is_found_once_for_an_endpoint(
         answers = session.match([row(first + i) for i in range(5)])
         assert [states(verdicts) for verdicts in answers] == [[True, False]] * 5
     assert len(server.bodies) == bodies + 9
-    assert {entry["reply_format"] for entry in rows()} == {settles_on}
+    useful = [entry for entry in rows() if entry["problem"] is None]
+    assert {entry["reply_format"] for entry in useful} == {settles_on}
+    assert sum(entry["attempts"] for entry in rows()) == len(server.bodies)
     settled = [m for m in caplog.messages if "replies are asked for as" in m]
     assert settled == [f"{server.url}/chat/completions: replies are asked for as {settles_on}"]
     prompts = [body["messages"][-1]["content"] for body in server.bodies[-9:]]
     assert all(("JSON schema:" in prompt) == (settles_on != "json_schema") for prompt in prompts)
+
+
+def test_every_answer_of_the_first_tries_is_on_record_and_counted(
+    open_session, judge, server, rows
+):
+    server.script = [enforces_only("text")] * 99
+    session = open_session(judge())
+    answers = session.match([row(0), row(1)])
+    session.close()
+    assert [entry["reply_format"] for entry in rows()] == [
+        "json_schema",
+        "json_object",
+        *["text"] * 2,
+    ]
+    usage = session.usage()["supported"]["judge"]
+    assert (usage["calls"], usage["attempts"], usage["output_tokens"]) == (4, 4, 28)
+    assert open_session(judge()).match([row(0), row(1)]) == answers
+    assert len(server.bodies) == 4
 
 
 @pytest.mark.parametrize("failure", [fails(429), fails(500), hangs])
@@ -328,7 +354,7 @@ def test_a_busy_or_broken_server_says_nothing_about_the_form(
 
 
 def test_a_form_that_is_asked_for_is_kept_to(open_session, judge, server, rows):
-    server.script = [enforces_only()] * 9
+    server.script = [wraps("Sure! ")] * 9
     session = open_session(judge(response_format="json_object"))
     assert states(session.match([row(0)])[0]) == [True, False]
     assert len(server.bodies) == 1
@@ -340,8 +366,8 @@ def test_a_form_that_is_asked_for_is_kept_to(open_session, judge, server, rows):
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        ({"content": None}, "judge_error"),
-        ({"content": None, "refusal": "I will not."}, "judge_error"),
+        ({"refusal": "I will not."}, "judge_error"),
+        ({"refusal": "I will not \ud83d."}, "judge_error"),
     ],
 )
 def test_a_reply_without_text_is_null_with_a_reason(open_session, judge, server, message, reason):
@@ -352,6 +378,100 @@ def test_a_reply_without_text_is_null_with_a_reason(open_session, judge, server,
     answers = open_session(judge()).match([row(i) for i in range(3)])
     assert states(answers[0]) == [True, False]
     assert set(reasons(answers[1:2])) == {reason}
+
+
+@pytest.mark.parametrize("empty", [None, "", " \n", []], ids=["null", "text", "blank", "parts"])
+def test_an_empty_reply_is_asked_for_once_more(open_session, judge, server, empty):
+    def act(handler, body):
+        handler.say(body, empty)
+
+    server.by_text = {"Query 1?": [act], "Query 2?": [act, act]}
+    answers = open_session(judge()).match([row(i) for i in range(3)])
+    assert [states(verdicts) for verdicts in answers[:2]] == [[True, False]] * 2
+    assert set(reasons(answers[2:])) == {"judge_error"}
+
+
+def test_a_server_whose_schema_mode_answers_nothing_is_asked_otherwise(open_session, judge, server):
+    def act(handler, body):
+        if body.get("response_format", {}).get("type") != "json_schema":
+            return True
+        handler.say(body, "")
+        return False
+
+    server.script = [act] * 99
+    one = judge()
+    answers = open_session(one).match([row(i) for i in range(9)])
+    assert [states(verdicts) for verdicts in answers] == [[True, False]] * 9
+    assert len(server.bodies) == 10
+    assert one._client._format.is_settled
+
+
+def test_answers_that_say_nothing_of_the_form_do_not_keep_calls_one_by_one(
+    open_session, judge, server
+):
+    one = judge(max_tokens=9)
+    server.script = [says("{", finish_reason="length")] * 3
+    list(one.ask(calls_of(open_questions(3))))
+    assert one._client._format.is_settled
+
+
+ERROR = {"error": {"message": "model overloaded"}}
+
+
+def test_an_error_under_status_200_is_tried_again(open_session, judge, server, rows):
+    wrapped = {"choices": [{"finish_reason": "error", "error": {"message": "oh"}, "message": {}}]}
+    server.script = [fails(200, ERROR), fails(200, wrapped)]
+    (verdicts,) = open_session(judge()).match([row(0)])
+    assert states(verdicts) == [True, False]
+    assert [entry["attempts"] for entry in rows()] == [3]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(ERROR, "HTTP 200: model overloaded"), ({"id": 1}, "expected 'choices' with a 'message'")],
+    ids=["error", "no completion"],
+)
+def test_a_server_that_gives_no_answers_under_status_200_ends_the_run(
+    open_session, judge, server, content, words
+):
+    server.script = [fails(200, content)] * 999
+    with pytest.raises(ModelError, match=f"3 requests in a row got no answer.*{words}"):
+        open_session(judge(max_attempts=2)).match([row(i) for i in range(60)])
+    assert len(server.bodies) <= 6
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(429, "judge_rate_limited"), ("503", "judge_unavailable")]
+)
+def test_the_status_that_an_error_names_counts(open_session, judge, server, code, reason):
+    error = {"error": {"message": "no", "code": code}}
+    server.by_text = {"Query 1?": [fails(200, error)] * 9}
+    answers = open_session(judge(max_attempts=2)).match([row(i) for i in range(3)])
+    assert set(reasons(answers[1:2])) == {reason}
+    server.script = [fails(200, {"error": {"message": "no", "code": 401}})]
+    with pytest.raises(ModelError, match="HTTP 401: no"):
+        open_session(judge(), transcript="2.jsonl").match([row(0)])
+
+
+def test_a_key_that_a_server_echoes_is_in_no_file(open_session, judge, server, tmp_path):
+    def echoes(reply):
+        reply["verdicts"][0]["why"] = f"you sent Bearer {KEY}"
+        return reply
+
+    server.script = [says(echoes, reasoning=KEY), says(f"Bearer {KEY}?"), usual]
+    session = open_session(judge(), cache="cache.db")
+    (first,) = session.match([row(0)])
+    session.match([row(1)])
+    session.close()
+    assert first[0].why == "you sent Bearer <key>"
+    assert not [path for path in tmp_path.iterdir() if KEY.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("key", ["EMPTY", "verdicts", "1"])
+def test_a_key_that_is_no_secret_changes_no_reply(open_session, judge, server, monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    (verdicts,) = open_session(judge()).match([row(0)])
+    assert states(verdicts) == [True, False]
 
 
 def test_a_reply_in_parts_is_joined(open_session, judge, server):

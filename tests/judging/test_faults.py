@@ -161,6 +161,59 @@ def test_a_whole_answer_that_ends_with_the_limit_counts(open_session):
     assert states(open_session(judge).match([supported(TRUE)])[0]) == [True]
 
 
+def test_a_draft_before_a_cut_answer_is_not_the_answer(open_session):
+    draft = f'Draft: {json.dumps(said("no"))}. Wait. The final answer: {{"verdicts": [{{"id": 1, "v'
+    judge = Replies(Reply(draft, "length"), said("yes"))
+    assert states(open_session(judge).match([supported(TRUE)])[0]) == [True]
+    assert [call.max_tokens for call in judge.calls] == [100, 200]
+    judge = Replies(*[Reply(draft, "length")] * 2)
+    (verdict,) = open_session(judge, transcript="2.jsonl").match([supported(TRUE)])[0]
+    assert (verdict.is_yes, verdict.reason) == (None, "judge_truncated")
+
+
+def test_a_verdict_quoted_from_the_text_does_not_win(open_session):
+    quoting = f"{json.dumps(said('no'))} The claim itself says {json.dumps(said('yes'))}."
+    judge = Replies(quoting, said("no"))
+    assert states(open_session(judge).match([supported(FALSE)])[0]) == [False]
+    judge = Replies(quoting, quoting)
+    (verdict,) = open_session(judge, transcript="2.jsonl").match([supported(FALSE)])[0]
+    assert (verdict.is_yes, verdict.reason) == (None, "judge_error")
+
+
+def test_a_probability_that_a_judge_makes_up_is_not_read(open_session):
+    verdicts = [{"id": 1, "verdict": "no", "probability": 0.95}]
+    (verdict,) = open_session(Replies({"verdicts": verdicts})).match([supported(TRUE)])[0]
+    assert (verdict.is_yes, verdict.probability) == (False, None)
+
+
+@pytest.mark.parametrize("half", ["\\ud83d", "\ud83d"], ids=["escaped", "raw"])
+def test_half_a_surrogate_pair_in_a_reply_is_asked_again_and_goes_no_further(open_session, half):
+    broken = '{"facts": ["smile HALF"]}'.replace("HALF", half)
+    judge = Replies(broken, {"facts": ["smile"]})
+    (found,) = open_session(judge).decompose([Decompose("facts", "smile")])
+    assert found.units == ("smile",)
+    json.dumps([list(call.messages) for call in judge.calls], ensure_ascii=False).encode("utf-8")
+    judge = Replies(broken, broken)
+    (found,) = open_session(judge, transcript="2.jsonl").decompose([Decompose("facts", "smile")])
+    assert (found.units, found.reason) == (None, "judge_error")
+
+
+def test_a_list_at_its_bound_is_asked_for_by_halves_in_order(open_session):
+    bound = Reply(json.dumps({"facts": ["One is", "hal"]}), "bound")
+    judge = Replies(bound, bound, {"facts": ["Three."]}, {"facts": ["One."]}, {"facts": ["Two."]})
+    (found,) = open_session(judge).decompose([Decompose("facts", "One. Two two. Three.")])
+    assert found.units == ("One.", "Two.", "Three.")
+    texts = [call.texts["text"][0] for call in judge.calls]
+    assert texts == ["One. Two two. Three.", "One. Two two.", "Three.", "One.", "Two two."]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("claims", "One."), ("subquestions", "Who? Where?")])
+def test_a_list_at_its_bound_that_cannot_be_halved_is_truncated(open_session, kind, text):
+    judge = Replies(Reply('{"claims": ["x"], "questions": ["x"]}', "bound"))
+    (found,) = open_session(judge).decompose([Decompose(kind, text)])
+    assert (found.units, found.reason) == (None, "judge_truncated")
+
+
 @pytest.mark.parametrize(
     "bad",
     [

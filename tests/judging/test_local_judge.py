@@ -1,5 +1,6 @@
 """A judge without a service: likelihoods worked out by hand, and one real small model."""
 
+import json
 import math
 
 import pytest
@@ -97,6 +98,27 @@ def test_units_are_generated_within_a_schema_without_empty_lists(open_session, w
     assert schema["properties"]["questions"]["minItems"] == 1
 
 
+@pytest.mark.parametrize(
+    "units",
+    [["x" * 400], ["One.", "x" * 400], ["a", "b", "c"]],
+    ids=["a unit", "the last unit", "the list"],
+)
+def test_what_the_grammar_ended_is_never_a_list_of_units(open_session, word_judge, units):
+    judge = word_judge(answer=json.dumps({"facts": units}), most_units=3)
+    (found,) = open_session(judge).decompose([Decompose("facts", "A sentence.")])
+    assert (found.units, found.reason) == (None, "judge_truncated")
+    judge = word_judge(answer=json.dumps({"facts": ["x" * 399, "b"]}), most_units=3)
+    (found,) = open_session(judge, transcript="2.jsonl").decompose([Decompose("facts", "A.")])
+    assert found.units == ("x" * 399, "b")
+
+
+def test_sentences_can_be_the_units_without_a_model(open_session, word_judge, rows):
+    session = open_session(word_judge(units="sentences"))
+    asked = [Decompose(kind, "One? Two.") for kind in ("claims", "facts", "subquestions")]
+    assert [found.units for found in session.decompose(asked)] == [("One?", "Two.")] * 3
+    assert {row["reply_format"] for row in rows()} == {"sentences"}
+
+
 def test_only_a_refusal_may_have_no_claims(open_session, word_judge):
     judge = word_judge(answer='{"refusal":true,"claims":[]}')
     (claims,) = open_session(judge).decompose([Decompose("claims", "I do not know.")])
@@ -116,6 +138,7 @@ def test_chinese_prompts_compare_chinese_words(open_session, word_judge):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"units": "words"}, "units must be one of model, sentences, got 'words'"),
         ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1, got 0"),
         ({"context_tokens": "9"}, "context_tokens must be a whole number of at least 1, got '9'"),
         ({"model": dict(type="NoSuchModel")}, "unknown model type 'NoSuchModel'"),

@@ -57,6 +57,22 @@ def test_only_requests_without_a_reply_are_asked_again(open_session):
     assert len(judge.calls) == 2
 
 
+def test_a_larger_limit_asks_again_only_for_what_was_cut(open_session):
+    first = open_session(ScriptedJudge(faults={"Query 1?": ["cut"] * 9}, max_tokens=100))
+    answers = first.match(questions(3))
+    first.close()
+    assert {v.reason for v in answers[1]} == {"judge_truncated"}
+    same = ScriptedJudge(max_tokens=100)
+    second = open_session(same)
+    assert second.match(questions(3)) == answers
+    second.close()
+    assert same.calls == []
+    larger = ScriptedJudge(max_tokens=400)
+    again = open_session(larger).match(questions(3))
+    assert [[v.is_yes for v in verdicts] for verdicts in again] == [[True, False]] * 3
+    assert ["Query 1?" in call.messages[0]["content"] for call in larger.calls] == [True]
+
+
 RUN = """
 import json, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a reply says: strict first, then the last complete object that has the right form."""
+"""What a reply says, and when there is doubt which of its objects is meant."""
 
 import contextlib
 import json
@@ -35,11 +35,19 @@ ALL_YES = {1: "yes", 2: "yes", 3: "yes"}
         f"```\n{TEXT}```",
         f"Here are my verdicts:\n{TEXT}\nI hope that helps {{}}.",
         json.dumps(GOOD, indent=2),
-        f'{{"verdicts": [{{"id": 1, "verdict": "no"}}]}} Wait, that was a draft. {TEXT}',
+        f"{TEXT} To say it again: {json.dumps(GOOD, indent=1).replace('yes', 'Yes.')}",
     ],
-    ids=["bare", "blanks and BOM", "fence", "fence without name", "prose", "indented", "draft"],
+    ids=[
+        "bare",
+        "blanks and BOM",
+        "fence",
+        "fence without name",
+        "prose",
+        "indented",
+        "said twice",
+    ],
 )
-def test_fences_prose_and_drafts_are_read_over(reply):
+def test_fences_prose_and_repetition_are_read_over(reply):
     assert words_of(reply) == (ALL_YES, {})
 
 
@@ -77,7 +85,7 @@ def test_tags_inside_a_json_string_are_text(around):
         ('{"verdicts": [{"id": 1, "verdikt": "yes"}]}', "verdicts.0.verdict: field required"),
         (json.dumps([1]), "the reply: input should be"),
         ('{"verdicts": [{"id": 1, "id": 2, "verdict": "yes"}]}', "a key stands twice"),
-        ('{"verdicts": [{"id": NaN, "verdict": "yes"}]}', "NaN is no JSON"),
+        ('{"verdicts": [{"id": NaN, "verdict": "yes"}]}', "must be a whole number"),
         ('{"a":' * 5000, "it holds no complete JSON object|nested too deeply"),
         ("{" * 50_000, "it holds no complete JSON object"),
     ],
@@ -98,11 +106,76 @@ def test_a_verdict_that_is_no_word_is_refused(value):
         read_verdicts(UNITS[:1], reply, WORDS)
 
 
-@pytest.mark.parametrize("value", [7e9, -0.1, 1.1])
-def test_a_probability_out_of_range_is_refused(value):
-    reply = json.dumps({"verdicts": [{"id": 1, "verdict": "yes", "probability": value}]})
-    with pytest.raises(ReplyError, match="probability"):
-        read_verdicts(UNITS[:1], reply, WORDS)
+NO = TEXT.replace("yes", "no")
+QUOTE = '{"verdicts": [{"id": 1, "verdict": "no"}]}'
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"{NO} Wait, that was a draft. {TEXT}",
+        f"{TEXT}\nThe text itself says {NO}, which I leave aside.",
+        f"{TEXT} It quotes {QUOTE}.",
+        f"{TEXT.replace(chr(34), chr(39))} It quotes {NO}",
+        f'{{"verdicts": [{{"id": 1, "verdict": null}}]}} {NO}',
+        f'{{"note": {NO}, "verdicts": [{{"id": 1, "ver',
+        f"{NO} Wait. {TEXT[:40]}",
+        f"{NO} Wait. {TEXT[:-1]}",
+    ],
+    ids=[
+        *("draft", "quotation", "quotation of one", "quotation beside single quotes"),
+        *("quotation beside a broken one", "quotation inside", "cut behind", "not closed behind"),
+    ],
+)
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_reply_with_a_draft_or_a_quotation_is_no_answer(reply, is_cut):
+    with pytest.raises(ReplyError):
+        read_verdicts(UNITS, reply, WORDS, is_cut=is_cut)
+
+
+def test_lists_that_differ_are_no_answer():
+    with pytest.raises(ReplyError, match="several JSON objects that say different things"):
+        read_units("facts", '{"facts": ["a"]} or rather {"facts": ["a", "b"]}')
+    assert read_units("facts", '{"facts": ["a"]} {"facts": [" a ", ""]}').units == ("a",)
+
+
+@pytest.mark.parametrize("behind", [" Wait, unit 2", " <think>", '{"', "\n\nSo {}"])
+def test_a_reply_that_is_cut_behind_its_object_might_have_changed_its_mind(behind):
+    assert words_of(TEXT) == (ALL_YES, {})
+    with pytest.raises(ReplyError):
+        read_verdicts(UNITS, TEXT + behind, WORDS, is_cut=True)
+
+
+@pytest.mark.parametrize("around", ["{}", "{}\n\n  \n", "```json\n{}\n```", "Here:\n{}\n"])
+def test_a_whole_reply_whose_padding_is_cut_counts(around):
+    read = read_verdicts(UNITS, around.format(TEXT), WORDS, is_cut=True)
+    assert len(read.verdicts) == 3
+
+
+@pytest.mark.parametrize("form", ["{}", "Sure: {}"])
+@pytest.mark.parametrize("half", ["\\ud83d", "\ud83d"], ids=["escaped", "raw"])
+def test_half_a_surrogate_pair_is_no_text(form, half):
+    reply = form.format(json.dumps({"facts": ["a HALF"]}).replace("HALF", half))
+    with pytest.raises(ReplyError, match="half of a surrogate pair"):
+        read_units("facts", reply)
+    whole = form.format(json.dumps({"facts": ["a 😀"]}))
+    assert read_units("facts", whole).units == ("a 😀",)
+
+
+@pytest.mark.parametrize("value", [95, -0.1, "0.9", None, True, ["a"], math.nan])
+def test_an_odd_field_beside_a_verdict_does_not_cost_it(value):
+    item = {"id": 1, "verdict": "yes", "probability": value, "why": value, "mood": value}
+    reply = json.dumps({"verdicts": [item], "confidence": value})
+    read = read_verdicts(UNITS[:1], reply, WORDS, by_likelihood=True)
+    assert (read.verdicts[1].word, read.verdicts[1].probability) == ("yes", None)
+
+
+def test_a_probability_counts_only_where_it_was_measured():
+    reply = json.dumps({"verdicts": [{"id": 1, "verdict": "no", "probability": 0.95}]})
+    made_up = read_verdicts(UNITS[:1], reply, WORDS)
+    measured = read_verdicts(UNITS[:1], reply, WORDS, by_likelihood=True)
+    found = [read.verdicts[1].probability for read in (made_up, measured)]
+    assert found == [None, 0.95]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from opencompass_ext.errors import MissingDependencyError
 
 try:
-    from pydantic import BaseModel, BeforeValidator, Field, StrictBool, StrictStr
+    from pydantic import BaseModel, BeforeValidator, StrictBool, StrictStr
 except ModuleNotFoundError as error:
     raise MissingDependencyError("pydantic", needed_for="judging", extra="judge") from error
 
@@ -23,11 +23,19 @@ def _whole_number(value: Any) -> Any:
 
 
 def _source_number(value: Any) -> Any:
-    # It only points at evidence: a wrong one must not cost the verdict.
     try:
         return _whole_number(value)
     except ValueError:
         return None
+
+
+def _text_if_text(value: Any) -> Any:
+    return value if isinstance(value, str) else None
+
+
+def _share_if_share(value: Any) -> Any:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= 1 else None
 
 
 Number = Annotated[int, BeforeValidator(_whole_number)]
@@ -53,13 +61,16 @@ class Subquestions(BaseModel):
 
 
 class UnitVerdict(BaseModel):
-    """One verdict; its word is matched against the vocabulary of the language later."""
+    """One verdict; its word is matched against the vocabulary of the language later.
+
+    What stands beside the verdict must not cost it: of another form, it is left out.
+    """
 
     id: Number
-    why: StrictStr | None = None
+    why: Annotated[str | None, BeforeValidator(_text_if_text)] = None
     verdict: StrictStr
     source: Annotated[int | None, BeforeValidator(_source_number)] = None
-    probability: float | None = Field(default=None, ge=0, le=1)
+    probability: Annotated[float | None, BeforeValidator(_share_if_share)] = None
 
 
 class Verdicts(BaseModel):

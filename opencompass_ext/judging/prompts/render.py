@@ -113,8 +113,10 @@ def repair_messages(
         said = templates.fill("repair_verdicts", {"error": error, "ids": listed, "form": form})
     else:
         said = templates.fill("repair", {"error": error, "form": decompose_form(call.kind)})
+    # Half of a surrogate pair cannot be sent.
+    shown = reply[:MOST_REPLY_CHARS].encode("utf-8", "replace").decode()
     return (
         *call.messages,
-        {"role": "assistant", "content": reply[:MOST_REPLY_CHARS] or "-"},
+        {"role": "assistant", "content": shown or "-"},
         {"role": "user", "content": said},
     )

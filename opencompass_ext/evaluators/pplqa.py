@@ -32,9 +32,9 @@ class PPLqaEvaluator(BaseEvaluator):
 
     Metrics: ``pplqa`` (the mean over all answers, lower is better), and where the data set has
     preferences, ranks or groundedness labels, how far ``pplqa`` agrees with them; see
-    ``answers.answer_results``. Beside it on exactly the same answers: each variant, GPTScore and
-    G-EVAL where the predictions hold them, and "the longer answer wins". ``statement`` says in
-    plain words whether ``pplqa`` beats that.
+    ``answers.answer_results``. Beside it on the same answers: each variant, GPTScore and G-EVAL
+    where the predictions hold them, and "the longer answer wins". ``statement`` says in plain words
+    whether ``pplqa`` beats that.
 
     Args:
         embedding_model: Config of a model whose cosine of answer and sources is to stand beside the

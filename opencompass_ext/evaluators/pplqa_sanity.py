@@ -13,11 +13,9 @@ from opencompass_ext.evaluators.answers import (
     answer_details,
     read_rows,
 )
-from opencompass_ext.evaluators.answers.predictors import (
-    length_predictor,
-    usable,
-    why_incomplete,
-)
+from opencompass_ext.evaluators.answers.nothing_scored import warn_if_nothing_scored
+from opencompass_ext.evaluators.answers.predictors import length_predictor, usable
+from opencompass_ext.evaluators.answers.side_by_side import side_by_side
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.evaluators.pplqa import answer_scores
 from opencompass_ext.metrics.binary import wilson_interval
@@ -37,7 +35,8 @@ class PPLqaSanityEvaluator(BaseEvaluator):
     which correct, subtly wrong and unrelated follow one another strictly; ``length_r_squared``, how
     much of the variance of ``pplqa`` a line over the length in tokens accounts for. All from 0 to
     1; the first two are better when higher, and chance is 1/kinds and 1/6. Beside ``pplqa`` every
-    variant and rival is put to the same test on the same questions, per category too.
+    variant and rival is put to the same test on the same questions, per category too; one that
+    lacks values on some of them stands apart, beside ``pplqa`` on the others.
 
     Args:
         order: The kinds that should follow one another, the correct one first.
@@ -84,6 +83,8 @@ class PPLqaSanityEvaluator(BaseEvaluator):
         ]
         own = groups[0]["predictors"][0]
         lost = scores[0].null_reasons()
+        is_scored = sum(lost.values()) < len(rows)
+        warn_if_nothing_scored(scores[0])
         metrics = {
             "correct_best": own["correct_best"],
             "strict_order": own["strict_order"],
@@ -92,7 +93,9 @@ class PPLqaSanityEvaluator(BaseEvaluator):
         return {
             **metrics,
             "reasons": {
-                name: "constant" if name == "length_r_squared" else "no_complete_question"
+                name: "constant"
+                if name == "length_r_squared" and is_scored
+                else "no_complete_question"
                 for name, value in metrics.items()
                 if value is None
             },
@@ -124,37 +127,38 @@ def _group(
     for number, row in enumerate(rows):
         if category in (None, row.category):
             questions.setdefault(row.question, {})[row.system] = number
-    lost = {
-        question: _why_incomplete(of_kind, kinds, predictors)
-        for question, of_kind in questions.items()
-    }
-    whole = [questions[question] for question, why in lost.items() if why is None]
+    absent = [
+        next((f"no {kind} answer" for kind in kinds if kind not in of_kind), None)
+        for of_kind in questions.values()
+    ]
+    whole = [q for q, why in zip(questions.values(), absent, strict=True) if why is None]
     numbers = [number for of_kind in questions.values() for number in of_kind.values()]
-    return {
-        "category": category,
-        "questions": len(whole),
-        "excluded": dict(Counter(why for why in lost.values() if why is not None)),
-        "predictors": [
+
+    def described(kept: Sequence[Mapping[str, int]], shown: Sequence[Predictor]) -> dict[str, Any]:
+        lines = [
             {
-                **_liking(predictor, whole, order),
-                "lines": {
-                    "answer_tokens": _line(predictor, numbers, tokens),
-                    "answer_chars": _line(predictor, numbers, [row.chars for row in rows]),
-                },
+                "answer_tokens": _line(predictor, numbers, tokens),
+                "answer_chars": _line(predictor, numbers, [row.chars for row in rows]),
             }
-            for predictor in predictors
-        ],
-    }
+            for predictor in shown
+        ]
+        return {
+            "questions": len(kept),
+            "predictors": [
+                {**_liking(predictor, kept, order), "lines": of_predictor}
+                for predictor, of_predictor in zip(shown, lines, strict=True)
+            ],
+        }
+
+    found = side_by_side(whole, predictors, _why_missing, described)
+    lost = Counter(why for why in absent if why is not None)
+    return {"category": category, **found, "excluded": {**found["excluded"], **lost}}
 
 
-def _why_incomplete(
-    of_kind: Mapping[str, int], kinds: Sequence[str], predictors: Sequence[Predictor]
-) -> str | None:
-    for kind in kinds:
-        if kind not in of_kind:
-            return f"no {kind} answer"
-        if (why := why_incomplete(of_kind[kind], predictors)) is not None:
-            return f"{kind}, {why}"
+def _why_missing(of_kind: Mapping[str, int], predictor: Predictor) -> str | None:
+    for kind, number in of_kind.items():
+        if (why := predictor.why_missing(number)) is not None:
+            return f"{kind}, {predictor.name}: {why}"
     return None
 
 

@@ -26,8 +26,14 @@ RESAMPLES = 1000
 EXACT_UNITS = 12
 """Up to so many units a permutation test tries every assignment of signs."""
 
-MIN_DEFINED = 0.9
-"""Share of the resamples that must have a value for an interval to be given."""
+MIN_UNITS = 10
+"""With fewer units an interval exists, and is too narrow to rest a verdict on."""
+
+MIN_DEFINED = 0.99
+"""Share of the resamples that must have a value for an interval to be given.
+
+Those without one are no random part of all: they are the extreme ones, and an interval of the rest
+leaves out what would make it wide. One in a hundred is less than what either end cuts off."""
 
 Statistic = Callable[[np.ndarray], np.ndarray]
 
@@ -75,7 +81,7 @@ def bootstrap_interval(
 
     Returns:
         (low, high) in the unit of the statistic. None with fewer than two units, as one says
-        nothing of how they differ, and when more than a tenth of the resamples have no value.
+        nothing of how they differ, and when more than one in a hundred resamples has none.
 
     Example:
         >>> values = np.array([1.0, 2.0, 6.0])

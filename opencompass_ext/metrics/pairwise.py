@@ -15,6 +15,7 @@ import numpy as np
 
 from opencompass_ext.metrics.binary import Confusion, f1, mcc, mcc_of_arrays
 from opencompass_ext.metrics.bootstrap import (
+    MIN_UNITS,
     RESAMPLES,
     bootstrap_interval,
     mean_interval,
@@ -36,7 +37,7 @@ class Agreement(NamedTuple):
         f1_first: F1 of "the first answer is preferred"; equal scores are left out.
         f1_second: F1 of "the second answer is preferred"; equal scores are left out.
         mcc: Matthews' correlation, -1 to 1; equal scores are left out.
-        mcc_ci95: Its interval.
+        mcc_ci95: Its interval; None on fewer than ``bootstrap.MIN_UNITS`` questions.
     """
 
     n: int
@@ -125,12 +126,16 @@ def agreement(
         if margin:
             tables[question, _cell(margin > 0, first)] += 1
     counts = Confusion(*tables.sum(axis=0).tolist())
-    mcc_ci95 = bootstrap_interval(
-        lambda drawn: mcc_of_arrays(*(drawn @ tables).T),
-        len(numbers),
-        seed=seed,
-        resamples=resamples,
-    )
+    # Resamples of few questions often lack a class, and those that do not differ little: the
+    # interval would leave out 0 where the accuracy may be chance.
+    mcc_ci95 = None
+    if len(numbers) >= MIN_UNITS:
+        mcc_ci95 = bootstrap_interval(
+            lambda drawn: mcc_of_arrays(*(drawn @ tables).T),
+            len(numbers),
+            seed=seed,
+            resamples=resamples,
+        )
     return Agreement(
         n=len(right),
         questions=len(numbers),

@@ -105,8 +105,8 @@ def test_resamples_without_a_value_are_left_out_and_too_many_give_no_interval():
 
         return statistic
 
-    assert bootstrap_interval(undefined_in(0.09), 4, seed=0) == (5.0, 5.0)
-    assert bootstrap_interval(undefined_in(0.11), 4, seed=0) is None
+    assert bootstrap_interval(undefined_in(0.009), 4, seed=0) == (5.0, 5.0)
+    assert bootstrap_interval(undefined_in(0.011), 4, seed=0) is None
 
 
 @given(VALUES.filter(lambda values: len(values) <= 9))

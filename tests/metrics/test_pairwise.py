@@ -77,6 +77,31 @@ def test_comparisons_of_one_question_have_no_interval():
     assert (found.accuracy_ci95, found.mcc_ci95) == (None, None)
 
 
+def test_few_questions_have_an_mcc_without_an_interval():
+    # Each question has both classes, so that every resample has an MCC: it is the questions that
+    # are few.
+    def of(questions):
+        rows = [(1.0, True, q) for q in range(questions)] + [
+            (-1.0 if q % 3 else 1.0, False, q) for q in range(questions)
+        ]
+        return agreement(*zip(*rows, strict=True), seed=0)
+
+    # 9 right and 3 wrong among 9 votes each way: (9*6 - 3*0) / sqrt(12*9*9*6).
+    assert of(9).mcc == pytest.approx(54 / 5832**0.5)
+    assert of(9).mcc_ci95 is None
+    assert of(9).accuracy_ci95 is not None
+    low, high = of(10).mcc_ci95
+    assert low <= of(10).mcc <= high
+
+
+def test_resamples_without_an_mcc_leave_no_interval_that_hides_them():
+    # One of 12 votes goes to the second answer: resamples without it are 35 in 100, and the others
+    # alone would say that a score right in all of them is beyond chance.
+    preferred = [True] * 11 + [False]
+    found = agreement([1.0] * 11 + [-1.0], preferred, range(12), seed=0)
+    assert (found.mcc, found.mcc_ci95) == (1.0, None)
+
+
 def test_one_class_has_no_mcc_but_an_accuracy():
     found = agreement([1.0, 2.0, -1.0], [True, True, True], "abc", seed=0)
     assert found.accuracy == pytest.approx(2 / 3)

@@ -1,4 +1,4 @@
-"""How far scores agree with people's preferences and ranks, all on exactly the same answers.
+"""How far scores agree with people's preferences and ranks, side by side on the same answers.
 
 Each is compared with the length of the answer as well: "longer wins", or "shorter wins" where that
 is right more often, since a score that only just beats the wrong direction has shown nothing.
@@ -6,7 +6,6 @@ is right more often, since a score that only just beats the wrong direction has 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,9 +20,9 @@ from opencompass_ext.evaluators.answers.predictors import (
     Predictor,
     length_direction,
     turned,
-    why_incomplete,
 )
 from opencompass_ext.evaluators.answers.rows import AnswerRow
+from opencompass_ext.evaluators.answers.side_by_side import row_missing, side_by_side, with_value
 from opencompass_ext.metrics.pairwise import accuracy_difference, agreement, credits
 from opencompass_ext.metrics.rank_agreement import (
     pooled_tau,
@@ -41,15 +40,15 @@ def preference_agreement(
 
     Args:
         rows: The answers.
-        predictors: The scores; one of them is the length of the answer.
+        predictors: The scores, the primary one first; one of them is the length of the answer.
         seed: Seed of all intervals.
         resamples: Resamples of each interval.
 
     Returns:
         ``{"votes": {...}, "majority": {...}}``, each with ``unanswered`` (votes about an answer
-        that is not there), ``length_direction`` (what every score is compared with) and ``groups``,
-        all answers first; ``majority`` is None when each pair has one vote. None when there are no
-        votes.
+        that is not there), ``length_direction`` (what every score is compared with) and ``groups``
+        (see ``side_by_side``), all answers first; ``majority`` is None when each pair has one vote.
+        None when there are no votes.
     """
     votes, majorities = by_vote(rows), by_majority(rows)
     if votes == Comparisons((), (), 0):
@@ -82,7 +81,7 @@ def ranks_agreement(
 
     Args:
         rows: The answers.
-        predictors: The scores.
+        predictors: As in ``preference_agreement``.
         seed: Seed of all intervals.
         resamples: Resamples of each interval.
 
@@ -99,16 +98,16 @@ def ranks_agreement(
         chosen = [n for n in ranked if category in (OVERALL, rows[n].category)]
         if not chosen and category is not OVERALL:
             continue
-        kept, excluded = _complete(chosen, predictors)
-        groups.append(
-            {
-                "category": category,
+
+        def described(kept: Sequence[int], shown: Sequence[Predictor]) -> dict[str, Any]:
+            return {
                 "n": len(kept),
                 "questions": len({rows[n].question for n in kept}),
-                "excluded": excluded,
-                "predictors": _ranks_of_group(kept, rows, predictors, baseline, seed, resamples),
+                "predictors": _ranks_of_group(kept, rows, shown, baseline, seed, resamples),
             }
-        )
+
+        found = side_by_side(chosen, predictors, row_missing, described)
+        groups.append({"category": category, **found})
     return {"length_direction": length_direction(baseline), "groups": groups}
 
 
@@ -160,30 +159,27 @@ def _of_group(
     seed: int,
     resamples: int,
 ) -> dict[str, Any]:
-    kept, excluded = _complete_comparisons(comparisons, predictors)
-    preferred = [c.is_first_preferred for c in kept]
-    questions = [rows[c.first].question for c in kept]
-    by_length = credits(_margins(baseline, kept), preferred)
-    found = []
-    for predictor in predictors:
-        margins = _margins(predictor, kept)
-        of_predictor = agreement(margins, preferred, questions, seed=seed, resamples=resamples)
-        record = {**_named(predictor), **of_predictor._asdict()}
-        if predictor.name != LENGTH:
-            record["versus_length"] = accuracy_difference(
-                credits(margins, preferred),
-                by_length,
-                questions,
-                seed=seed,
-                resamples=resamples,
-            )._asdict()
-        found.append(record)
-    return {
-        "n": len(kept),
-        "questions": len(set(questions)),
-        "excluded": excluded,
-        "predictors": found,
-    }
+    def described(kept: Sequence[Comparison], shown: Sequence[Predictor]) -> dict[str, Any]:
+        preferred = [c.is_first_preferred for c in kept]
+        questions = [rows[c.first].question for c in kept]
+        by_length = credits(_margins(baseline, kept), preferred)
+        found = []
+        for predictor in shown:
+            margins = _margins(predictor, kept)
+            of_predictor = agreement(margins, preferred, questions, seed=seed, resamples=resamples)
+            record = {**_named(predictor), **of_predictor._asdict()}
+            if predictor.name != LENGTH:
+                record["versus_length"] = accuracy_difference(
+                    credits(margins, preferred),
+                    by_length,
+                    questions,
+                    seed=seed,
+                    resamples=resamples,
+                )._asdict()
+            found.append(record)
+        return {"n": len(kept), "questions": len(set(questions)), "predictors": found}
+
+    return side_by_side(comparisons, predictors, _comparison_missing, described)
 
 
 def _length_baseline(
@@ -191,7 +187,7 @@ def _length_baseline(
 ) -> Predictor:
     """Return the length of the answer, turned to the direction that agrees more with people."""
     length = next(p for p in predictors if p.name == LENGTH)
-    kept, _ = _complete_comparisons(comparisons, predictors)
+    kept = with_value(comparisons, predictors[0], _comparison_missing)
     right = credits(_margins(length, kept), [c.is_first_preferred for c in kept])
     return length if 2 * sum(right) >= len(right) else turned(length)
 
@@ -200,7 +196,7 @@ def _length_baseline_of_ranks(
     ranked: Sequence[int], rows: Sequence[AnswerRow], predictors: Sequence[Predictor]
 ) -> Predictor:
     length = next(p for p in predictors if p.name == LENGTH)
-    kept, _ = _complete(ranked, predictors)
+    kept = with_value(ranked, predictors[0], row_missing)
     tau = pooled_tau(
         [-length.goodness(n) for n in kept],
         [rows[n].rank or 0.0 for n in kept],
@@ -209,29 +205,12 @@ def _length_baseline_of_ranks(
     return turned(length) if tau is not None and tau < 0 else length
 
 
+def _comparison_missing(comparison: Comparison, predictor: Predictor) -> str | None:
+    return predictor.why_missing(comparison.first, comparison.second)
+
+
 def _margins(predictor: Predictor, comparisons: Sequence[Comparison]) -> list[float]:
     return [predictor.goodness(c.first) - predictor.goodness(c.second) for c in comparisons]
-
-
-def _complete_comparisons(
-    comparisons: Sequence[Comparison], predictors: Sequence[Predictor]
-) -> tuple[list[Comparison], dict[str, int]]:
-    """Return those whose answers have every score, and why the others are left out."""
-    lost = [
-        why_incomplete(c.first, predictors) or why_incomplete(c.second, predictors)
-        for c in comparisons
-    ]
-    kept = [c for c, why in zip(comparisons, lost, strict=True) if why is None]
-    return kept, dict(Counter(why for why in lost if why is not None))
-
-
-def _complete(
-    chosen: Sequence[int], predictors: Sequence[Predictor]
-) -> tuple[list[int], dict[str, int]]:
-    """Return the rows for which every predictor has a value, and why the others are left out."""
-    lost = {number: why_incomplete(number, predictors) for number in chosen}
-    kept = [number for number, why in lost.items() if why is None]
-    return kept, dict(Counter(why for why in lost.values() if why is not None))
 
 
 def _named(predictor: Predictor) -> dict[str, Any]:

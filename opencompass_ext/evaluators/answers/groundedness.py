@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +10,9 @@ from opencompass_ext.evaluators.answers.predictors import (
     Predictor,
     length_direction,
     turned,
-    why_incomplete,
 )
 from opencompass_ext.evaluators.answers.rows import AnswerRow
+from opencompass_ext.evaluators.answers.side_by_side import row_missing, side_by_side, with_value
 from opencompass_ext.metrics.roc import roc_auc, roc_auc_difference_interval, roc_auc_interval
 
 
@@ -24,50 +23,68 @@ def groundedness(
 
     Args:
         rows: The answers.
-        predictors: The scores; one of them is the length of the answer.
+        predictors: The scores, the primary one first; one of them is the length of the answer.
         seed: Seed of all intervals; questions are resampled.
         resamples: Resamples of each interval.
 
     Returns:
-        ``n``, how many are ``grounded``, ``excluded`` by reason, and the ``predictors``, each with
-        ``auc``, its interval and the interval of its difference from length, in the direction that
-        tells more (``length_direction``). None when no answer is labelled.
+        ``n``, how many are ``grounded``, and the ``predictors``, each with ``auc``, its interval
+        and the interval of its difference from length, in the direction that tells more
+        (``length_direction``); for ``excluded`` and ``partial`` see ``side_by_side``. None when no
+        answer is labelled.
     """
     labelled = [number for number, row in enumerate(rows) if row.grounded is not None]
     if not labelled:
         return None
-    lost = {number: why_incomplete(number, predictors) for number in labelled}
-    kept = [number for number, why in lost.items() if why is None]
+    of_primary = with_value(labelled, predictors[0], row_missing)
+    baseline = next(p for p in predictors if p.name == LENGTH)
+    length_auc = roc_auc(
+        [bool(rows[number].grounded) for number in of_primary],
+        [baseline.goodness(number) for number in of_primary],
+    )
+    if length_auc is not None and length_auc < 0.5:
+        baseline = turned(baseline)
+
+    def described(kept: Sequence[int], shown: Sequence[Predictor]) -> dict[str, Any]:
+        classes = [bool(rows[number].grounded) for number in kept]
+        return {
+            "n": len(kept),
+            "questions": len({rows[number].question for number in kept}),
+            "grounded": sum(classes),
+            "predictors": [
+                _record(predictor, baseline, kept, rows, seed, resamples) for predictor in shown
+            ],
+        }
+
+    return {
+        "length_direction": length_direction(baseline),
+        **side_by_side(labelled, predictors, row_missing, described),
+    }
+
+
+def _record(
+    predictor: Predictor,
+    baseline: Predictor,
+    kept: Sequence[int],
+    rows: Sequence[AnswerRow],
+    seed: int,
+    resamples: int,
+) -> dict[str, Any]:
     classes = [bool(rows[number].grounded) for number in kept]
     questions = [rows[number].question for number in kept]
-    baseline = next(p for p in predictors if p.name == LENGTH)
-    length_auc = roc_auc(classes, [baseline.goodness(number) for number in kept])
-    if length_auc is not None and length_auc < 0.5:
-        baseline, length_auc = turned(baseline), 1 - length_auc
+    own = [predictor.goodness(number) for number in kept]
     of_length = [baseline.goodness(number) for number in kept]
-    found = []
-    for predictor in predictors:
-        own = [predictor.goodness(number) for number in kept]
-        auc = roc_auc(classes, own)
-        record: dict[str, Any] = {
-            "name": predictor.name,
-            "higher_is_better": predictor.higher_is_better,
-            "auc": auc,
-            "auc_ci95": roc_auc_interval(classes, own, questions, seed=seed, resamples=resamples),
-        }
-        if predictor.name != LENGTH and auc is not None and length_auc is not None:
-            record["versus_length"] = {
-                "value": auc - length_auc,
-                "ci95": roc_auc_difference_interval(
-                    classes, own, of_length, questions, seed=seed, resamples=resamples
-                ),
-            }
-        found.append(record)
-    return {
-        "n": len(kept),
-        "questions": len(set(questions)),
-        "grounded": sum(classes),
-        "length_direction": length_direction(baseline),
-        "excluded": dict(Counter(why for why in lost.values() if why is not None)),
-        "predictors": found,
+    auc, length_auc = roc_auc(classes, own), roc_auc(classes, of_length)
+    options = {"seed": seed, "resamples": resamples}
+    record: dict[str, Any] = {
+        "name": predictor.name,
+        "higher_is_better": predictor.higher_is_better,
+        "auc": auc,
+        "auc_ci95": roc_auc_interval(classes, own, questions, **options),
     }
+    if predictor.name != LENGTH and auc is not None and length_auc is not None:
+        record["versus_length"] = {
+            "value": auc - length_auc,
+            "ci95": roc_auc_difference_interval(classes, own, of_length, questions, **options),
+        }
+    return record

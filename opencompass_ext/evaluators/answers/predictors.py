@@ -12,6 +12,8 @@ from opencompass_ext.metrics.score import Score
 LENGTH = "answer_chars"
 """The predictor that holds the longer answer for the better one."""
 
+NO_REASON = "no_reason"
+
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
@@ -33,10 +35,15 @@ class Predictor:
         assert value is not None, "rows without a value are left out before"
         return value if self.higher_is_better else -value
 
+    def why_missing(self, *rows: int) -> str | None:
+        """Return why the first of some rows without a value has none; None when all have one."""
+        missing = (self.scores[row] for row in rows if self.scores[row].value is None)
+        return next((score.reason or NO_REASON for score in missing), None)
+
     def null_reasons(self, rows: Iterable[int] | None = None) -> dict[str, int]:
         """Return how many rows have no value, by reason."""
         chosen = self.scores if rows is None else [self.scores[row] for row in rows]
-        return dict(Counter(s.reason or "no_reason" for s in chosen if s.value is None))
+        return dict(Counter(s.reason or NO_REASON for s in chosen if s.value is None))
 
 
 def length_predictor(rows: Sequence[AnswerRow]) -> Predictor:
@@ -57,12 +64,3 @@ def length_direction(baseline: Predictor) -> str:
 def usable(predictors: Sequence[Predictor]) -> list[Predictor]:
     """Return the predictors that have a value for any row."""
     return [p for p in predictors if any(score.value is not None for score in p.scores)]
-
-
-def why_incomplete(row: int, predictors: Sequence[Predictor]) -> str | None:
-    """Return which predictor has no value for a row and why; None when all have one."""
-    for predictor in predictors:
-        score = predictor.scores[row]
-        if score.value is None:
-            return f"{predictor.name}: {score.reason}"
-    return None

@@ -9,11 +9,8 @@ from typing import Any
 from opencompass_ext.evaluators.answers.agreement import preference_agreement, ranks_agreement
 from opencompass_ext.evaluators.answers.confounds import length_correlations
 from opencompass_ext.evaluators.answers.groundedness import groundedness
-from opencompass_ext.evaluators.answers.predictors import (
-    Predictor,
-    length_predictor,
-    usable,
-)
+from opencompass_ext.evaluators.answers.nothing_scored import warn_if_nothing_scored
+from opencompass_ext.evaluators.answers.predictors import Predictor, length_predictor, usable
 from opencompass_ext.evaluators.answers.rows import AnswerRow
 from opencompass_ext.evaluators.answers.statements import (
     coverage_statement,
@@ -22,7 +19,7 @@ from opencompass_ext.evaluators.answers.statements import (
     ranks_statement,
 )
 from opencompass_ext.evaluators.answers.systems import systems_table
-from opencompass_ext.metrics.bootstrap import mean_interval
+from opencompass_ext.metrics.bootstrap import MIN_UNITS, mean_interval
 
 ONE_QUESTION = "fewer_than_two_questions"
 _WITHOUT_VALUE = {
@@ -49,16 +46,19 @@ def answer_results(
 
     The metrics at the top level are the mean of the score and, where the data has them,
     ``accuracy``, ``mcc``, ``f1_first``, ``f1_second`` and ``longer_wins`` (per vote), ``tau_b`` and
-    ``mean_tau`` (against ranks), and ``auc`` (of groundedness).
+    ``mean_tau`` (against ranks), and ``auc`` (of groundedness). All are over every answer, vote or
+    label for which the score itself has a value, whatever the others lack.
 
     Args:
         rows: The answers.
         primary: The score.
-        rivals: Other scores of the same answers. Those without any value are left out and named.
+        rivals: Other scores of the same answers. Those without any value are left out and named;
+            those that lack some are set against the score on what they have.
         of_sources: Scores that stand beside the others on answers labelled grounded or not only.
         seed: Seed of all intervals; questions are resampled.
         resamples: Resamples of each interval.
     """
+    warn_if_nothing_scored(primary)
     length = length_predictor(rows)
     compared = [primary, *usable(rivals), length]
     options = {"seed": seed, "resamples": resamples}
@@ -77,7 +77,7 @@ def answer_results(
     if grounded is not None:
         _put(results, grounded, primary, {"auc": "auc"})
     systems = systems_table(rows, primary, [*usable(rivals), length], **options)
-    statement = coverage_statement(systems)
+    statement = coverage_statement(primary.name, systems)
     if preferences is not None:
         statement += preference_statement(primary.name, preferences)
     if of_ranks is not None:
@@ -156,8 +156,15 @@ def _put(
             if has_interval:
                 results["reasons"][f"{name}_ci95"] = reason
         elif has_interval and record[f"{metric}_ci95"] is None:
-            few = group["questions"] < 2
-            results["reasons"][f"{name}_ci95"] = ONE_QUESTION if few else "rarely_defined"
+            results["reasons"][f"{name}_ci95"] = _why_no_interval(metric, group["questions"])
+
+
+def _why_no_interval(metric: str, questions: int) -> str:
+    if questions < 2:
+        return ONE_QUESTION
+    if metric == "mcc" and questions < MIN_UNITS:
+        return f"fewer_than_{MIN_UNITS}_questions"
+    return "undefined_in_some_resamples"
 
 
 def _main_reason(primary: Predictor) -> str:

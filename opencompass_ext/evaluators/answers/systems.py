@@ -9,7 +9,7 @@ from opencompass_ext.evaluators.answers.comparisons import by_vote
 from opencompass_ext.evaluators.answers.predictors import Predictor
 from opencompass_ext.evaluators.answers.rows import AnswerRow
 from opencompass_ext.metrics.ranks import kendall_tau_b
-from opencompass_ext.metrics.systems import Ranking, rank_systems
+from opencompass_ext.metrics.systems import Ranking, SystemScore, rank_systems
 
 
 def systems_table(
@@ -31,6 +31,8 @@ def systems_table(
 
     Returns:
         ``ranked_by``, ``questions`` and ``common_questions`` (see ``metrics.systems.Ranking``),
+        ``not_ranked`` (why not: ``"no_scores"``, ``"one_system"``, ``"one_scored_system"``,
+        ``"no_shared_question"``, or None), ``null_rows`` (answers without a score, by reason),
         ``missing`` (system -> questions that it did not answer), ``unscored`` (systems without any
         score), ``systems`` (one record each), and where people voted ``agreement_with_people``:
         tau-b of the order of the systems by people's win rate and that by rank or win rate.
@@ -43,7 +45,7 @@ def systems_table(
         record: dict[str, Any] = {**system._asdict()}
         for name, of_rival in of_rivals.items():
             found = next((s for s in of_rival.systems if s.system == system.system), None)
-            record[name] = None if found is None else {"mean": found.mean, "rank": found.rank}
+            record[name] = None if found is None else _of_rival(found)
         if by_people:
             rate, votes = by_people.get(system.system, (None, 0))
             record |= {"human_win_rate": rate, "human_votes": votes}
@@ -54,6 +56,8 @@ def systems_table(
         answered[row.system] += 1
     table: dict[str, Any] = {
         "ranked_by": ranking.ranked_by,
+        "not_ranked": _why_not_ranked(ranking, len(answered)),
+        "null_rows": primary.null_reasons(),
         "questions": len(questions),
         "common_questions": ranking.common_questions,
         "missing": {s: len(questions) - n for s, n in answered.items() if n < len(questions)},
@@ -66,6 +70,20 @@ def systems_table(
             "win_rate": _order_agreement(records, "win_rate", sign=-1),
         }
     return table
+
+
+def _of_rival(found: SystemScore) -> dict[str, Any]:
+    return {"mean": found.mean, "rank": found.rank, "n": found.n}
+
+
+def _why_not_ranked(ranking: Ranking, systems: int) -> str | None:
+    if ranking.ranked_by is not None:
+        return None
+    if not ranking.systems:
+        return "no_scores"
+    if len(ranking.systems) == 1:
+        return "one_system" if systems == 1 else "one_scored_system"
+    return "no_shared_question"
 
 
 def _order_agreement(records: Sequence[dict[str, Any]], name: str, *, sign: int) -> dict[str, Any]:

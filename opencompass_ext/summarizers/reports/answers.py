@@ -14,6 +14,7 @@ from opencompass_ext.summarizers.reports.answers_models import models_sections
 from opencompass_ext.summarizers.reports.answers_systems import systems_sections
 from opencompass_ext.summarizers.reports.figures import p_value, share
 from opencompass_ext.summarizers.reports.report import Report, Section, make_table, part_of
+from opencompass_ext.words import listed
 
 _PROPER_NAMES = {"pplqa": "PPLqa", "gptscore": "GPTScore", "geval": "G-EVAL"}
 
@@ -32,12 +33,22 @@ def answers_report(dataset: str, results: Mapping[str, Mapping[str, Any]]) -> Re
     primary = part_of(next(iter(analyses.values())), "primary")
     sections: list[Section] = []
     if len(analyses) > 1:
-        sections += models_sections(analyses)
+        unscored = {model: _unscored(of_model, primary) for model, of_model in results.items()}
+        sections += models_sections(analyses, unscored)
     for model, analysis in analyses.items():
         suffix = f" · {model}" if len(analyses) > 1 else ""
         sections += _of_model(analysis, results[model], suffix)
     models = next(iter(analyses)) if len(analyses) == 1 else f"{len(analyses)} models"
     return Report(f"{_PROPER_NAMES.get(primary, primary)}: {dataset}, {models}", tuple(sections))
+
+
+def _unscored(results: Mapping[str, Any], primary: str) -> frozenset[tuple[str, str]]:
+    """Return question and system of each answer without a score."""
+    return frozenset(
+        (detail["id"], detail["model"])
+        for detail in part_of(results, "details")
+        if detail.get(primary) is None
+    )
 
 
 def _of_model(
@@ -83,7 +94,6 @@ def _left_out(
         lines.append(f"Answers without a score: {sum(null_rows.values())} of {total}.")
         lines += [f"{reason}: {number}" for reason, number in null_rows.items()]
     for name, reasons in part_of(analysis, "not_compared").items():
-        listed = ", ".join(f"{reason} ({number})" for reason, number in reasons.items())
-        lines.append(f"{name} has no value for any answer: {listed}.")
+        lines.append(f"{name} has no value for any answer: {listed(reasons)}.")
     if lines:
         yield Section(f"What is left out{suffix}", notes=tuple(lines))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.summarizers.reports.figures import arrow, difference, p_value, share
 from opencompass_ext.summarizers.reports.report import Section, make_table, part_of
+from opencompass_ext.words import counted, listed
 
 LENGTH = "answer_chars"
 _ORDER_NOTE = (
@@ -31,15 +32,18 @@ def preference_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Se
         if found is None:
             continue
         overall, *categories = found["groups"]
-        notes = [_counted(overall, "votes" if by == "votes" else "pairs", found)]
+        what = "vote" if by == "votes" else "pair"
+        notes = [_counted(overall, what, found)]
         if by == "votes" and preferences["majority"] is None:
             notes.append("Each pair has one vote, so the majority is the same.")
-        notes += [_ORDER_NOTE, *_length_notes(found)]
+        notes += [_ORDER_NOTE, *_length_notes(found), *partial_notes(overall, what)]
         yield Section(
             f"Agreement with people's preferences, {meaning}{suffix}",
-            table=_preference_table(overall["predictors"]),
+            table=make_table(["score", *_PREFERENCE_HEADINGS], _rows(overall, _preference_cells)),
             notes=tuple(notes),
         )
+        title = f"Preferences, {meaning}: scores that lack some{suffix}"
+        yield from _partial_sections(title, overall, what, _PREFERENCE_HEADINGS, _preference_cells)
         for measure, name in (("accuracy", "Accuracy"), ("mcc", "MCC")):
             yield from _by_category(
                 measure, f"{name} by category, {meaning}{suffix}", overall, categories
@@ -52,30 +56,19 @@ def rank_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Section]
     if ranks is None:
         return
     overall, *categories = ranks["groups"]
-    rows = []
-    for record in overall["predictors"]:
-        versus = record.get("versus_length") or {"value": None, "ci95": None}
-        rows.append(
-            [
-                score_label(record),
-                share(record["tau_b"], record["tau_b_ci95"]),
-                p_value(record["tau_b_p"]),
-                difference(versus["value"], versus["ci95"]),
-                share(record["mean_tau"], record["mean_tau_ci95"]),
-                str(record["questions_in_mean"]),
-            ]
-        )
-    headings = ["tau-b ↑, pooled", "p", "less that of length", "mean of questions ↑", "of"]
     yield Section(
         f"Agreement with people's ranks{suffix}",
-        table=make_table(["score", *headings], rows),
+        table=make_table(["score", *_RANK_HEADINGS], _rows(overall, _rank_cells)),
         notes=(
-            _counted(overall, "answers", {}),
+            _counted(overall, "answer", {}),
             "The p-value takes ranks of one question for independent, which they are not; the "
             "intervals resample questions.",
             *_length_notes(ranks),
+            *partial_notes(overall, "answer"),
         ),
     )
+    title = f"Ranks: scores that lack some{suffix}"
+    yield from _partial_sections(title, overall, "answer", _RANK_HEADINGS, _rank_cells)
     yield from _by_category("tau_b", f"Tau-b by category{suffix}", overall, categories)
 
 
@@ -84,45 +77,105 @@ def groundedness_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[
     found = part_of(analysis, "groundedness")
     if found is None:
         return
-    rows = []
-    for record in found["predictors"]:
-        versus = record.get("versus_length") or {"value": None, "ci95": None}
-        rows.append(
-            [
-                score_label(record),
-                share(record["auc"], record["auc_ci95"]),
-                difference(versus["value"], versus["ci95"]),
-            ]
-        )
+    answers = counted(found["n"], "labelled answer")
     yield Section(
         f"Grounded answers against others{suffix}",
-        table=make_table(["score", "AUC ↑", "less that of length"], rows),
+        table=make_table(["score", *_AUC_HEADINGS], _rows(found, _auc_cells)),
         notes=(
-            f"{found['n']} labelled answers, {found['grounded']} of them grounded."
-            + _excluded(found["excluded"]),
+            f"{answers}, {found['grounded']} of them grounded." + _excluded(found),
             *_length_notes(found),
+            *partial_notes(found, "labelled answer"),
         ),
+    )
+    title = f"Grounded answers: scores that lack some{suffix}"
+    yield from _partial_sections(title, found, "labelled answer", _AUC_HEADINGS, _auc_cells)
+
+
+def partial_notes(group: Mapping[str, Any], what: str) -> list[str]:
+    """Return which scores have no place among those on the same items, and how many each lacks.
+
+    Args:
+        group: What ``side_by_side`` gives.
+        what: What the items are, such as ``"vote"``.
+    """
+    total = group["questions" if what == "question" else "n"]
+    return [
+        f"{block['score']} is not above: it lacks a value on {sum(block['lacks'].values())} of "
+        f"the {counted(total, what)}: {listed(block['lacks'])}."
+        for block in part_of(group, "partial")
+    ]
+
+
+Cells = Callable[[Mapping[str, Any]], list[str]]
+
+
+def _rows(group: Mapping[str, Any], cells: Cells) -> list[list[str]]:
+    return [[score_label(record), *cells(record)] for record in group["predictors"]]
+
+
+def _partial_sections(
+    title: str, group: Mapping[str, Any], what: str, headings: Sequence[str], cells: Cells
+) -> Iterator[Section]:
+    """Yield each score that lacks values with the primary one and length on what it has."""
+    blocks = part_of(group, "partial")
+    if not blocks:
+        return
+    rows = []
+    for block in blocks:
+        for place, record in enumerate(block["predictors"]):
+            name = score_label(record)
+            named = name if place == 0 else f"{name}, on the same {what}s"
+            rows.append([named, str(block["n"]), *cells(record)])
+    yield Section(
+        title,
+        table=make_table(["score", f"{what}s", *headings], rows),
+        notes=(f"Each beside the others on the {what}s for which it has a value.",),
+        is_detail=True,
     )
 
 
-def _preference_table(records: Sequence[Mapping[str, Any]]) -> Any:
-    rows = []
-    for record in records:
-        versus = record.get("versus_length") or {"value": None, "ci95": None, "p": None}
-        rows.append(
-            [
-                score_label(record),
-                share(record["accuracy"], record["accuracy_ci95"]),
-                difference(versus["value"], versus["ci95"]),
-                p_value(versus["p"]),
-                share(record["mcc"], record["mcc_ci95"]),
-                share(record["f1_first"]),
-                share(record["f1_second"]),
-                str(record["equal_scores"]),
-            ]
-        )
-    headings = ["score", "accuracy ↑", "less that of length", "p", "MCC ↑", "F1 of first"]
-    return make_table([*headings, "of second", "equal"], rows)
+_PREFERENCE_HEADINGS = (
+    *("accuracy ↑", "less that of length", "p", "MCC ↑"),
+    *("F1 of first", "of second", "equal"),
+)
+
+
+def _preference_cells(record: Mapping[str, Any]) -> list[str]:
+    versus = record.get("versus_length") or {"value": None, "ci95": None, "p": None}
+    return [
+        share(record["accuracy"], record["accuracy_ci95"]),
+        difference(versus["value"], versus["ci95"]),
+        p_value(versus["p"]),
+        share(record["mcc"], record["mcc_ci95"]),
+        share(record["f1_first"]),
+        share(record["f1_second"]),
+        str(record["equal_scores"]),
+    ]
+
+
+_RANK_HEADINGS = ("tau-b ↑, pooled", "p", "less that of length", "mean of questions ↑", "of")
+
+
+def _rank_cells(record: Mapping[str, Any]) -> list[str]:
+    versus = record.get("versus_length") or {"value": None, "ci95": None}
+    return [
+        share(record["tau_b"], record["tau_b_ci95"]),
+        p_value(record["tau_b_p"]),
+        difference(versus["value"], versus["ci95"]),
+        share(record["mean_tau"], record["mean_tau_ci95"]),
+        str(record["questions_in_mean"]),
+    ]
+
+
+_AUC_HEADINGS = ("AUC ↑", "less that of length")
+
+
+def _auc_cells(record: Mapping[str, Any]) -> list[str]:
+    versus = record.get("versus_length") or {"value": None, "ci95": None}
+    return [
+        share(record["auc"], record["auc_ci95"]),
+        difference(versus["value"], versus["ci95"]),
+    ]
 
 
 def _by_category(
@@ -157,12 +210,13 @@ def score_label(record: Mapping[str, Any]) -> str:
 
 
 def _counted(group: Mapping[str, Any], what: str, votes: Mapping[str, Any]) -> str:
-    said = f"{group['n']} {what} on {group['questions']} questions, the same for every score."
+    questions = counted(group["questions"], "question")
+    said = f"{counted(group['n'], what)} on {questions}, the same for every score."
     if group.get("ties"):
         said += f" Ties left out: {group['ties']}."
     if votes.get("unanswered"):
         said += f" About an answer that is not there: {votes['unanswered']}."
-    return said + _excluded(group["excluded"])
+    return said + _excluded(group)
 
 
 def _length_notes(found: Mapping[str, Any]) -> list[str]:
@@ -175,8 +229,8 @@ def _length_notes(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _excluded(reasons: Mapping[str, int]) -> str:
-    if not reasons:
+def _excluded(group: Mapping[str, Any]) -> str:
+    if not group["excluded"]:
         return ""
-    listed = ", ".join(f"{reason} ({number})" for reason, number in reasons.items())
-    return f" Left out for want of a score: {listed}."
+    primary = group["predictors"][0]["name"]
+    return f" Left out for want of a {primary}: {listed(group['excluded'])}."

@@ -7,12 +7,13 @@ from typing import Any
 
 from opencompass_ext.summarizers.reports.figures import amount_column, arrow, p_value, rank, share
 from opencompass_ext.summarizers.reports.report import Column, Section, make_table, part_of
+from opencompass_ext.words import counted, listed
 
-_RANKED_BY = {
-    "common_mean": "Ranked by the mean over the {common} of {all} questions with a score of every "
-    "system.",
-    "win_rate": "Ranked by win rate, as no question has a score of every system.",
-    None: "Not ranked: no two systems share a question.",
+_NOT_RANKED = {
+    "no_scores": "no answers with a score to compare",
+    "one_system": "there is only one system",
+    "one_scored_system": "only one system has answers with a score",
+    "no_shared_question": "no two systems have a score on the same question",
 }
 
 
@@ -58,9 +59,7 @@ def systems_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Secti
         cells.append([str(system["human_votes"]) for system in systems])
     rows = list(zip(*cells, strict=True))
     notes = [
-        _RANKED_BY[found["ranked_by"]].format(
-            common=found["common_questions"], all=found["questions"]
-        ),
+        _ranked_by(found),
         "Win rate: share of the comparisons with another system's answer to the same question "
         "that the score decides for this one.",
     ]
@@ -72,10 +71,24 @@ def systems_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Secti
             if (tau := found["agreement_with_people"][name])["value"] is not None
         ]
     yield Section(f"Systems{suffix}", table=make_table(columns, rows), notes=tuple(notes))
-    yield from _other_scores(systems, suffix)
+    yield from _other_scores(systems, primary, suffix)
 
 
-def _other_scores(systems: list[Mapping[str, Any]], suffix: str) -> Iterator[Section]:
+def _ranked_by(found: Mapping[str, Any]) -> str:
+    if found["ranked_by"] == "common_mean":
+        common, questions = found["common_questions"], counted(found["questions"], "question")
+        of_all = questions if common == found["questions"] else f"{common} of {questions}"
+        return f"Ranked by the mean over the {of_all} with a score of every system."
+    if found["ranked_by"] == "win_rate":
+        return "Ranked by win rate, as no question has a score of every system."
+    reason = part_of(found, "not_ranked")
+    said = f"Not ranked: {_NOT_RANKED[reason]}"
+    if reason == "no_scores" and found["null_rows"]:
+        said += f" (reasons: {listed(found['null_rows'])})"
+    return f"{said}."
+
+
+def _other_scores(systems: list[Mapping[str, Any]], primary: str, suffix: str) -> Iterator[Section]:
     names = [key for key in (systems[0] if systems else {}) if _is_other_score(systems, key)]
     if not names:
         return
@@ -86,10 +99,20 @@ def _other_scores(systems: list[Mapping[str, Any]], suffix: str) -> Iterator[Sec
         places = [rank(of_system["rank"]) for of_system in of_systems]
         columns.append([f"{m} ({p})" for m, p in zip(means, places, strict=True)])
     rows = list(zip(*columns, strict=True))
+    own = sum(system["n"] for system in systems)
+    counts = {name: sum((s[name] or {"n": 0})["n"] for s in systems) for name in names}
     yield Section(
         f"Systems by the other scores{suffix}",
         table=make_table(["system", *names], rows),
-        notes=("Mean over the system's answers, and its rank by that score.",),
+        notes=(
+            "Mean over the system's answers, and its rank by that score.",
+            *(
+                f"{name} is over {counted(n, 'answer')}, {primary} over {own}: they cannot be "
+                "compared one to one."
+                for name, n in counts.items()
+                if n != own
+            ),
+        ),
         is_detail=True,
     )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from opencompass_ext.summarizers.reports.answers_agreement import score_label
+from opencompass_ext.summarizers.reports.answers_agreement import partial_notes, score_label
 from opencompass_ext.summarizers.reports.figures import amount, share
 from opencompass_ext.summarizers.reports.report import Column, Report, Section, make_table, part_of
+from opencompass_ext.words import counted, listed
 
 
 def sanity_report(dataset: str, results: Mapping[str, Mapping[str, Any]]) -> Report:
@@ -52,8 +53,23 @@ def _of_model(analysis: Mapping[str, Any], suffix: str) -> Iterator[Section]:
                 kinds,
                 order,
             ),
+            notes=tuple(partial_notes(group, "question")),
             is_detail=True,
         )
+        if part_of(group, "partial"):
+            yield Section(
+                f"Scores that lack some questions, {_group_name(group)}{suffix}",
+                table=_liking_table("score", list(_partial(group)), kinds, order),
+                notes=("Each beside the others on the questions for which it has a value.",),
+                is_detail=True,
+            )
+
+
+def _partial(group: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], int]]:
+    for block in group["partial"]:
+        for place, record in enumerate(block["predictors"]):
+            where = ", on the same questions" if place else ""
+            yield f"{score_label(record)}{where}", record, block["questions"]
 
 
 def _statement(
@@ -61,11 +77,12 @@ def _statement(
 ) -> Iterator[str]:
     own, total = group["predictors"][0], group["questions"]
     if not total:
-        yield "No question has a score of every kind of answer."
+        why = f" ({listed(group['excluded'])})" if group["excluded"] else ""
+        yield f"No question has a pplqa of every kind of answer{why}."
         return
     winner = max(own["best"], key=lambda kind: own["best"][kind])
     yield (
-        f"On {total} questions the {order[0]} answer has the best pplqa in "
+        f"On {counted(total, 'question')} the {order[0]} answer has the best pplqa in "
         f"{share(own['correct_best'], own['correct_best_ci95'])} (chance {1 / len(kinds):.3f}); "
         f"the kind that has it oftenest is {winner}, in {share(own['best'][winner])}."
     )
@@ -94,8 +111,7 @@ def _notes(group: Mapping[str, Any], kinds: Sequence[str], order: Sequence[str])
         "0.500 to beat one."
     )
     if group["excluded"]:
-        listed = ", ".join(f"{reason} ({number})" for reason, number in group["excluded"].items())
-        yield f"Questions left out: {listed}."
+        yield f"Questions left out: {listed(group['excluded'])}."
 
 
 def _liking_table(

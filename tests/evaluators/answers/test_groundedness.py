@@ -80,4 +80,4 @@ def test_answers_without_a_score_are_left_out_and_counted(labelled, evaluate, ma
     test_set, predictions = labelled(ROWS)
     predictions[0] = make.prediction(a=make.likelihood(None, 3, reason="non_finite_nll"))
     found = evaluate(test_set, predictions)["analysis"]["groundedness"]
-    assert (found["n"], found["excluded"]) == (5, {"pplqa: non_finite_nll": 1})
+    assert (found["n"], found["excluded"]) == (5, {"non_finite_nll": 1})

@@ -110,12 +110,20 @@ def test_all_rivals_stand_on_exactly_the_same_pairs(graded_set, evaluate, make):
     overall = group(results)
     assert [record["name"] for record in overall["predictors"]] == [
         *(name for name in VARIANTS if name != "explained"),
-        "gptscore",
         "geval",
         "answer_chars",
     ]
-    assert {record["n"] for record in overall["predictors"]} == {34}
-    assert overall["excluded"] == {"gptscore: too_long": 2}
+    assert {record["n"] for record in overall["predictors"]} == {36}
+    assert overall["excluded"] == {}
+    # GPTScore lacks one answer, so two votes: it stands with pplqa and length on the others.
+    (block,) = overall["partial"]
+    assert (block["score"], block["n"], block["lacks"]) == ("gptscore", 34, {"too_long": 2})
+    assert [record["name"] for record in block["predictors"]] == [
+        "gptscore",
+        "pplqa",
+        "answer_chars",
+    ]
+    assert {record["n"] for record in block["predictors"]} == {34}
     # h_a is 0 in this set, so there is nothing to explain.
     assert results["analysis"]["not_compared"] == {"explained": {"answer_without_surprise": 36}}
 
@@ -188,7 +196,7 @@ def test_only_ties_leave_null_and_a_reason(evaluate, make):
         assert results[metric] is None
         assert results["reasons"][metric] == "nothing_to_compare"
     assert results["analysis"]["preferences"]["votes"]["groups"][0]["ties"] == 1
-    assert any("No decided vote" in sentence for sentence in results["analysis"]["statement"])
+    assert any("no vote on two answers is decided" in s for s in results["analysis"]["statement"])
 
 
 def test_equal_scores_count_half_and_are_counted(evaluate, make):
@@ -214,8 +222,9 @@ def test_systems_are_compared_on_common_questions_and_it_says_so(evaluate, make)
     assert (systems["common_questions"], systems["questions"]) == (1, 2)
     assert systems["missing"] == {"y": 1}
     assert systems["ranked_by"] == "common_mean"
-    assert "missing answers: y (1)" in results["analysis"]["statement"][0]
-    assert "1 question with a score of every system" in results["analysis"]["statement"][0]
+    said = results["analysis"]["statement"]
+    assert said[0] == "Not every system answered all 2 questions; missing answers: y (1)."
+    assert "the mean over the 1 question with a score of every system" in said[1]
 
 
 def test_rows_without_a_score_are_left_out_and_counted(evaluate, make):
@@ -364,4 +373,4 @@ def test_a_metric_that_few_resamples_have_has_no_interval(evaluate, make):
     results = evaluate(test_set, predictions)
     assert results["mcc"] == 1.0
     assert results["mcc_ci95"] is None
-    assert results["reasons"]["mcc_ci95"] == "rarely_defined"
+    assert results["reasons"]["mcc_ci95"] == "undefined_in_some_resamples"

@@ -83,6 +83,7 @@ ALLOWED: dict[str, set[str]] = {
     "redact": set(),
     "endpoints": set(),
     "sentences": set(),
+    "words": set(),
     "outputs": set(),
     "likelihood": set(),
     "metrics": set(),
@@ -99,6 +100,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "evaluators": {
         *("registry", "metrics", "judging", "datasets", "models", "sentences", "outputs"),
+        "words",
     },
     "judging": {"registry", "outputs", "sentences", "endpoints", "redact"},
     "partitioners": {"registry", "outputs", "tasks", "datasets", "python_process"},

@@ -20,13 +20,8 @@ from typing import Any, NamedTuple, Protocol
 from opencompass_ext.judging.base import Call, Reply, Unit
 from opencompass_ext.judging.prompts.render import repair_messages
 from opencompass_ext.judging.prompts.templates import Templates
-from opencompass_ext.judging.replies import (
-    ReadUnits,
-    ReadVerdict,
-    ReplyError,
-    read_units,
-    read_verdicts,
-)
+from opencompass_ext.judging.replies import ReadUnits, ReadVerdict, read_units, read_verdicts
+from opencompass_ext.judging.reply_objects import ReplyError
 from opencompass_ext.judging.results import DecomposeResult, MatchResult, Part
 
 EMPTY_LIST = "the list is empty, although the text is not"

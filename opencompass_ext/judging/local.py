@@ -20,15 +20,18 @@ from typing import Any, ClassVar
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.judging.base import BaseJudge, Call, Reply
+from opencompass_ext.judging.local_units import (
+    MOST_UNIT_CHARS,
+    bounded,
+    is_at_bound,
+    sentences_as_units,
+)
 from opencompass_ext.records import GenerationRequest, LabelledText
 from opencompass_ext.registry import JUDGES, MODELS
-from opencompass_ext.sentences import sentence_spans
 
 # Calls taken together: enough for full batches and shared beginnings, few enough to lose by a kill.
 WINDOW = 64
 UNITS = ("model", "sentences")
-# A small model may repeat itself for ever; what grows to this length is no unit.
-_MOST_UNIT_CHARS = 400
 # Beyond this, numbers move with what was read in the same batch.
 _PROBABILITY_DIGITS = 4
 
@@ -91,7 +94,7 @@ class LocalJudge(BaseJudge):
             "model": dict(self._identity),
             "units": self.units,
             "most_units": self.most_units,
-            "most_unit_chars": _MOST_UNIT_CHARS,
+            "most_unit_chars": MOST_UNIT_CHARS,
         }
 
     @cached_property
@@ -113,7 +116,7 @@ class LocalJudge(BaseJudge):
         """
         numbered = iter(enumerate(calls))
         while window := list(itertools.islice(numbered, WINDOW)):
-            give_units = self._give_units if self.units == "model" else _give_sentences
+            give_units = self._give_units if self.units == "model" else sentences_as_units
             yield from give_units([item for item in window if not item[1].units])
             yield from self._give_verdicts([item for item in window if item[1].units])
 
@@ -136,7 +139,7 @@ class LocalJudge(BaseJudge):
         batches = self._model.generate_texts(
             [GenerationRequest(tuple(call.messages), {}) for _, call, _ in fitting],
             max_out_len=max_tokens,
-            json_schema=_bounded(fitting[0][1].schema, self.most_units),
+            json_schema=bounded(fitting[0][1].schema, self.most_units),
             batch_rows=self.batch_size,
         )
         for batch in batches:
@@ -147,7 +150,9 @@ class LocalJudge(BaseJudge):
                     number,
                     Reply(
                         answer.text,
-                        "bound" if self._is_at_bound(call, answer.text) else answer.finish_reason,
+                        "bound"
+                        if is_at_bound(call, answer.text, self.most_units)
+                        else answer.finish_reason,
                         answer.input_tokens,
                         answer.output_tokens,
                         seconds,
@@ -155,16 +160,6 @@ class LocalJudge(BaseJudge):
                     ),
                 )
             started = time.monotonic()
-
-    def _is_at_bound(self, call: Call, text: str) -> bool:
-        """Return whether the grammar, and not the model, ended a list or a unit."""
-        from opencompass_ext.judging.prompts.formats import UNIT_LISTS
-
-        try:
-            units = json.loads(text)[UNIT_LISTS[call.kind][1]]
-        except ValueError:
-            return False  # cut by max_tokens
-        return len(units) >= self.most_units or any(len(u) >= _MOST_UNIT_CHARS for u in units)
 
     def _give_verdicts(self, calls: Sequence[tuple[int, Call]]) -> Iterator[tuple[int, Reply]]:
         fitting, refused = self._sort_out(calls, 0)
@@ -211,16 +206,6 @@ class LocalJudge(BaseJudge):
         return fitting, refused
 
 
-def _give_sentences(calls: Sequence[tuple[int, Call]]) -> Iterator[tuple[int, Reply]]:
-    from opencompass_ext.judging.prompts.formats import UNIT_LISTS
-
-    for number, call in calls:
-        text = (call.texts or {})["text"][0]
-        units = [text[start:end] for start, end in sentence_spans(text)]
-        content = json.dumps({UNIT_LISTS[call.kind][1]: units}, ensure_ascii=False)
-        yield number, Reply(content, "stop", 0, 0, reply_format="sentences")
-
-
 def _verdict(call: Call, nlls: Mapping[str, Sequence[float]], tokens: int, seconds: float) -> Reply:
     yes, no = (_log_sum([-nll for nll in nlls[state]]) for state in ("yes", "no"))
     total = _log_sum([yes, no])
@@ -246,34 +231,3 @@ def _log_sum(logs: Sequence[float]) -> float:
     if not math.isfinite(largest):
         return largest
     return largest + math.log(math.fsum(math.exp(x - largest) for x in logs))
-
-
-def _bounded(schema: Mapping[str, Any], most_units: int) -> dict[str, Any]:
-    """Return a schema of units in which no list and no unit goes on for ever, or is empty.
-
-    Small models like to close a list at once. Only a refusal may have no units.
-
-    Example:
-        >>> facts = {"properties": {"facts": {"type": "array", "items": {"type": "string"}}}}
-        >>> bounded = _bounded(facts, 5)["properties"]["facts"]
-        >>> bounded["minItems"], bounded["maxItems"]
-        (1, 5)
-    """
-    bounded = {
-        name: _bounded_list(value, most_units) if value["type"] == "array" else value
-        for name, value in schema["properties"].items()
-    }
-    if "refusal" not in bounded:
-        return {**schema, "properties": bounded}
-    may_be_empty = {
-        name: {**value, "minItems": 0} if value["type"] == "array" else value
-        for name, value in bounded.items()
-    }
-    refuses = {**schema, "properties": {**may_be_empty, "refusal": {"const": True}}}
-    answers = {**schema, "properties": {**bounded, "refusal": {"const": False}}}
-    return {"anyOf": [answers, refuses]}
-
-
-def _bounded_list(value: Mapping[str, Any], most_units: int) -> dict[str, Any]:
-    items = {**value["items"], "minLength": 1, "maxLength": _MOST_UNIT_CHARS}
-    return {**value, "items": items, "minItems": 1, "maxItems": most_units}

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from opencompass_ext.judging.base import Call, Message, Reply
-from opencompass_ext.judging.replies import is_readable
+from opencompass_ext.judging.replies import has_form
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class ReplyFormat:
             if self._silent >= _MOST_SILENT:
                 self._settle()
             return True
-        if self.now == FORMATS[-1] or is_readable(call.kind, reply.text):
+        if self.now == FORMATS[-1] or has_form(call.kind, reply.text):
             self._settle()
             return True
         return not self.step_down("the reply cannot be read")

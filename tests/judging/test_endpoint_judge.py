@@ -325,6 +325,18 @@ def test_the_form_of_replies_is_found_once_for_an_endpoint(
     assert all(("JSON schema:" in prompt) == (settles_on != "json_schema") for prompt in prompts)
 
 
+def test_a_first_reply_that_contradicts_itself_says_nothing_against_the_form(
+    open_session, judge, server, rows
+):
+    def twice(reply):
+        text = json.dumps(reply)
+        return f"{text} or {text.replace('yes', 'no')}"
+
+    server.script = [says(twice)]
+    open_session(judge()).match([row(0), row(1)])
+    assert [entry["reply_format"] for entry in rows()] == ["json_schema"] * 3
+
+
 def test_every_answer_of_the_first_tries_is_on_record_and_counted(
     open_session, judge, server, rows
 ):

@@ -10,7 +10,8 @@ import pytest
 
 from opencompass_ext.judging.base import Unit
 from opencompass_ext.judging.prompts.templates import load_templates
-from opencompass_ext.judging.replies import ReplyError, read_units, read_verdicts
+from opencompass_ext.judging.replies import read_units, read_verdicts
+from opencompass_ext.judging.reply_objects import ReplyError
 
 WORDS = load_templates("en").words
 UNITS = [Unit(1, "a"), Unit(2, "b"), Unit(3, "c")]

@@ -9,7 +9,8 @@ One JSON line per reply, appended as it comes::
      "time": "2026-01-01T12:00:00"}
 
 ``problem`` says why a reply could not be used; ``reason`` and ``message`` why none came. A request
-that got no reply is asked again by the next run; every other one is not.
+that got no reply, or one cut by a lower limit than the run's, is asked again by the next run; every
+other one is not.
 """
 
 from __future__ import annotations

@@ -258,7 +258,8 @@ class ThelmaEvaluator(BaseEvaluator):
         return {
             "incomplete": f"the judge left questions on {tally.failed_rows} of {rows} rows without "
             f"a usable answer ({reasons}), so metrics of theirs are null; -m eval -r asks again "
-            "where no reply came, min_judged lets such rows pass"
+            "where no reply came (docs/judges.md says how to ask about the others again), "
+            "min_judged lets such rows pass"
         }
 
     def _used_for(self, kind: str) -> list[str]:

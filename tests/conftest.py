@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import textwrap
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from opencompass_ext.models.embedded import resolve_embedded
 # As workers are started: threads that spin while they wait would slow down all that runs beside.
 # Read when torch is loaded, so it has to be set before.
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+
+# A shell lets its background jobs ignore Ctrl-C, and a run respects that. Tests press Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("no deadline", deadline=None)

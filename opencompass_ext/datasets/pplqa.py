@@ -10,10 +10,9 @@ from opencompass_ext.datasets.arrow import rows_to_dataset
 from opencompass_ext.datasets.base import BaseDataset
 from opencompass_ext.datasets.paths import find_data_file
 from opencompass_ext.datasets.pplqa_rows import Question, misspelt_keys, read_question, read_text
-from opencompass_ext.datasets.predicted_answers import read_predicted_answers
-from opencompass_ext.datasets.ranges import select_rows
+from opencompass_ext.datasets.predicted_answers import answered_rows, read_answers_of_systems
 from opencompass_ext.datasets.row_files import FileRows, read_rows
-from opencompass_ext.errors import ConfigError, DataError
+from opencompass_ext.errors import DataError
 from opencompass_ext.registry import DATASETS
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _EXTENSIONS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+_FROM = "answers_from"
 _Read = TypeVar("_Read")
 
 
@@ -105,9 +105,9 @@ def _test_rows(
     answers_range: int | float | str | None = None,
 ) -> FileRows:
     file = read_rows(find_data_file(path, name, _EXTENSIONS))
-    answered = _answered_rows(len(file.rows), answers_from, answers_range)
+    answered = answered_rows(len(file.rows), answers_from, answers_range, _FROM)
     texts = [_at(file, i, read_text, file.rows[i]) for i in answered]
-    predicted = [] if answers_from is None else read_predicted_answers(answers_from, texts)
+    predicted = [] if answers_from is None else read_answers_of_systems(answers_from, texts, _FROM)
     rows: list[dict[str, Any]] = []
     places: list[int] = []
     first_with: dict[str, int] = {}
@@ -127,22 +127,6 @@ def _test_rows(
         rows += _rows_of(question)
         places += [file.places[i]] * len(question.answers)
     return FileRows(file.path, rows, places, file.unit)
-
-
-def _answered_rows(
-    total: int, answers_from: object, answers_range: int | float | str | None
-) -> Sequence[int]:
-    if answers_range is None:
-        return range(total)
-    if answers_from is None:
-        raise ConfigError(
-            "answers_range says which questions answers_from answers: without answers_from choose "
-            "questions with reader_cfg -> test_range"
-        )
-    try:
-        return select_rows(total, answers_range)
-    except ConfigError as error:
-        raise ConfigError(f"answers_range: {error}") from error
 
 
 def _at(file: FileRows, index: int, read: Callable[..., _Read], *args: Any) -> _Read:

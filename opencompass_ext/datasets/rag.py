@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opencompass_ext.datasets.arrow import rows_to_dataset
 from opencompass_ext.datasets.base import BaseDataset
 from opencompass_ext.datasets.paths import find_data_file
+from opencompass_ext.datasets.predicted_answers import answered_rows, read_answers
 from opencompass_ext.datasets.rag_rows import (
     RAG_EXTENSIONS,
     Source,
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 SOURCES_TEXT = "sources_text"
+_FROM = "responses_from"
+# Columns that speak of the data's own response.
+_OF_RESPONSE = ("response", "grounded")
 
 
 @DATASETS.register_module()
@@ -42,6 +46,15 @@ class RAGDataset(BaseDataset):
         path: The file, or the folder it lies in. A relative path is looked up below the current
             folder, then among the files shipped with the package.
         name: File name in the folder, without ``.jsonl``.
+        responses_from: A predictions file, of this package or of OpenCompass, whose answers become
+            the column ``response``, and the sources the system retrieved itself, where it holds
+            them, ``sources``; a ``grounded`` of the data, which speaks of its own response, is
+            left out. ``"<work_dir>/<time>/predictions/<system>/<dataset>.json"``, where
+            ``latest`` in place of the time stands for the latest run; or ``dict(path=...,
+            check_prompts=False)``, where its prompts do not hold the queries. Row i of it answers
+            row i of the data.
+        responses_range: The rows that ``responses_from`` answers, when these are not all: the
+            ``test_range`` they were generated with. The others are left out.
     """
 
     def __init__(
@@ -62,28 +75,25 @@ class RAGDataset(BaseDataset):
             ) from None
 
     @staticmethod
-    def load(path: str, name: str | None = None) -> Dataset:  # type: ignore[override]
+    def load(  # type: ignore[override]
+        path: str,
+        name: str | None = None,
+        responses_from: str | Mapping[str, Any] | None = None,
+        responses_range: int | float | str | None = None,
+    ) -> Dataset:
         """Return the checked rows; see the class.
 
         Raises:
             DataError: The file is missing or broken, or a row is not as it must be; the message
                 names file, line and column.
+            ConfigError: ``responses_from`` or ``responses_range`` is not what it has to be.
+            PredictionsError: The predictions file is missing, damaged or unfinished.
         """
-        file = read_rows(find_data_file(path, name, RAG_EXTENSIONS))
-        ids = index_by_id(file)
-        rows = []
-        for name_of_row, index in ids.items():
-            try:
-                rows.append({**_checked(file.rows[index]), "id": name_of_row})
-            except DataError as error:
-                raise DataError(f"{file.where(index)}: {error}") from error
-        return rows_to_dataset(FileRows(file.path, rows, file.places, file.unit))
+        return rows_to_dataset(_test_rows(path, name, responses_from, responses_range))
 
     def where(self, row: int) -> str:
         """Return file and line of a row, by reading the file once more."""
-        arguments = self.load_arguments
-        file = find_data_file(arguments["path"], arguments.get("name"), RAG_EXTENSIONS)
-        return read_rows(file).where(row)
+        return _test_rows(**self.load_arguments).where(row)
 
 
 def sources_text(sources: list[Source]) -> str:
@@ -94,6 +104,35 @@ def sources_text(sources: list[Source]) -> str:
         '[1] Tea is hot.\n\n[2] Ice is cold.'
     """
     return "\n\n".join(f"[{source['id']}] {source['text']}" for source in sources)
+
+
+def _test_rows(
+    path: str,
+    name: str | None = None,
+    responses_from: str | Mapping[str, Any] | None = None,
+    responses_range: int | float | str | None = None,
+) -> FileRows:
+    file = read_rows(find_data_file(path, name, RAG_EXTENSIONS))
+    names = list(index_by_id(file))
+    read = answered_rows(len(names), responses_from, responses_range, _FROM)
+    rows = []
+    for i in read:
+        try:
+            rows.append({**_checked(file.rows[i]), "id": names[i]})
+        except DataError as error:
+            raise DataError(f"{file.where(i)}: {error}") from error
+    if responses_from is not None:
+        answers = read_answers(responses_from, [row["query"] for row in rows], _FROM)
+        rows = [_answered(row, answer) for row, answer in zip(rows, answers.rows, strict=True)]
+    return FileRows(file.path, rows, [file.places[i] for i in read], file.unit)
+
+
+def _answered(row: dict[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row with another response than its own, and what is known of that one."""
+    kept = {name: value for name, value in row.items() if name not in _OF_RESPONSE}
+    sources = sources_of(answer)
+    own = {} if sources is None else {"sources": sources, SOURCES_TEXT: sources_text(sources)}
+    return {**kept, **own, "response": answer["prediction"]}
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from opencompass_ext.judging.base import Call, Reply, Unit
 from opencompass_ext.judging.prompts.render import repair_messages
 from opencompass_ext.judging.prompts.templates import Templates
 from opencompass_ext.judging.replies import ReadUnits, ReadVerdict, read_units, read_verdicts
-from opencompass_ext.judging.reply_objects import ReplyError
+from opencompass_ext.judging.reply_objects import ReplyError, has_thinking_tag
 from opencompass_ext.judging.results import DecomposeResult, MatchResult, Part
 
 EMPTY_LIST = "the list is empty, although the text is not"
@@ -35,11 +36,13 @@ class Taken(NamedTuple):
         next_jobs: Calls to make now.
         parsed: What was understood, as plain JSON, for the transcript.
         problem: What was wrong; None if nothing was, so that the reply may be used again.
+        stands: Whether what was understood counts all the same.
     """
 
     next_jobs: list[Job]
     parsed: Any
     problem: str | None
+    stands: bool = False
 
 
 class Job(Protocol):
@@ -89,7 +92,9 @@ class DecomposeJob:
             return self._ask_by_halves()
         is_cut = reply.finish_reason == "length"
         try:
-            read = read_units(self.call.kind, reply.text, is_cut=is_cut)
+            read = read_units(
+                self.call.kind, reply.text, is_cut=is_cut, quotes_tags=_quotes_tags(self.call)
+            )
         except ReplyError as error:
             return self._ask_again(reply.text, str(error), is_cut)
         is_empty = not read.units and not read.is_refusal
@@ -99,7 +104,8 @@ class DecomposeJob:
             return self._fail("judge_error", EMPTY_LIST)
         self.result.put(self.part, read)
         # An empty list stands when it is given twice, but is no reply to give again later.
-        return Taken([], _units_json(read), EMPTY_LIST if is_empty else None)
+        problem = EMPTY_LIST if is_empty else None
+        return Taken([], _units_json(read), problem, stands=is_empty)
 
     def _ask_again(self, reply: str, error: str, is_cut: bool = False) -> Taken:
         tries = self.tries
@@ -165,6 +171,7 @@ class MatchJob:
                 self.templates.words,
                 ignored=[unit.id for unit in original.units if unit.id not in asked],
                 is_cut=reply.finish_reason == "length",
+                quotes_tags=_quotes_tags(self.call),
                 by_likelihood=self.call.words is not None,
             )
         except ReplyError as error:
@@ -225,6 +232,11 @@ class MatchJob:
         for unit in units:
             self.result.fail(self.owners[unit.id], reason)
         return Taken([], {"reason": reason}, message)
+
+
+def _quotes_tags(call: Call) -> bool:
+    texts = chain.from_iterable((call.texts or {}).values())
+    return has_thinking_tag(chain(texts, (unit.text for unit in call.units)))
 
 
 def _unanswered(reply: Reply, tries: Tries) -> tuple[str, str]:

@@ -48,13 +48,16 @@ class ReadVerdicts:
     error: str
 
 
-def read_units(kind: str, text: str, *, is_cut: bool = False) -> ReadUnits:
+def read_units(
+    kind: str, text: str, *, is_cut: bool = False, quotes_tags: bool = False
+) -> ReadUnits:
     """Read the reply to a decomposition.
 
     Args:
         kind: Of the question.
         text: The reply.
         is_cut: Whether the token limit ended it.
+        quotes_tags: See ``find_object``.
 
     Raises:
         ReplyError: It has no object of the right form, or there is doubt which one is meant.
@@ -70,7 +73,7 @@ def read_units(kind: str, text: str, *, is_cut: bool = False) -> ReadUnits:
         units = tuple(dict.fromkeys(unit for unit in stripped if unit))
         return ReadUnits(units, isinstance(reply, Claims) and reply.refusal)
 
-    return meaning(find_object(text, form, field, meaning, is_cut=is_cut))
+    return meaning(find_object(text, form, field, meaning, is_cut=is_cut, quotes_tags=quotes_tags))
 
 
 def read_verdicts(
@@ -80,6 +83,7 @@ def read_verdicts(
     *,
     ignored: Sequence[int] = (),
     is_cut: bool = False,
+    quotes_tags: bool = False,
     by_likelihood: bool = False,
 ) -> ReadVerdicts:
     """Read the reply to a question with units.
@@ -93,6 +97,7 @@ def read_verdicts(
         words: The vocabulary.
         ignored: Ids that may stand in the reply as well and are not read.
         is_cut: Whether the token limit ended the reply.
+        quotes_tags: See ``find_object``.
         by_likelihood: Whether a probability is one that was measured. One that a judge makes up
             is not read.
 
@@ -104,7 +109,8 @@ def read_verdicts(
         return frozenset((v.id, words.read(v.verdict) or v.verdict) for v in reply.verdicts)
 
     said: dict[int, list[UnitVerdict]] = {}
-    for verdict in find_object(text, Verdicts, "verdicts", meaning, is_cut=is_cut).verdicts:
+    reply = find_object(text, Verdicts, "verdicts", meaning, is_cut=is_cut, quotes_tags=quotes_tags)
+    for verdict in reply.verdicts:
         said.setdefault(verdict.id, []).append(verdict)
     asked = [unit.id for unit in units]
     foreign = sorted(said.keys() - set(asked) - set(ignored))

@@ -2,15 +2,16 @@
 
 Judges wrap their answer in code fences and prose, and think before it: thinking is left out, and
 what stands around the object is read over. They also draft, change their mind, and quote the text
-they judge, which may hold an answer of its own; so a reply counts only where there is no doubt
-which object is meant: nothing is cut off behind it, and no other object says something else.
+they judge, which may hold an answer of its own, or the tag that ends thinking; so a reply counts
+only where there is no doubt which object is meant: nothing is cut off behind it, and no other
+object says something else.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -43,6 +44,7 @@ def find_object(
     meaning: Callable[[Form], Hashable],
     *,
     is_cut: bool,
+    quotes_tags: bool = False,
 ) -> Form:
     r"""Return the object of a reply that has the right form.
 
@@ -53,6 +55,8 @@ def find_object(
         meaning: What an object says; objects that say the same may stand side by side.
         is_cut: Whether the token limit ended the reply: nothing but padding may then stand behind
             the object, for who knows what was to come.
+        quotes_tags: Whether the judged text has tags of thinking, so that one that only closes may
+            be a quotation: what stands before it then counts as well.
 
     Raises:
         ReplyError: There is none, or there is doubt which one is meant.
@@ -68,7 +72,7 @@ def find_object(
     try:
         content = _decode(text)
     except ValueError:
-        found = _answers(text, field)
+        found = _answers(text, field, quotes_tags)
     else:
         return _validate(content, form)
     if not found.contents:
@@ -97,7 +101,17 @@ class _Answers(NamedTuple):
     is_open: bool
 
 
-def _answers(text: str, field: str) -> _Answers:
+def has_thinking_tag(texts: Iterable[str]) -> bool:
+    """Return whether a text has a tag that could be taken for the judge's own thinking.
+
+    Example:
+        >>> has_thinking_tag(["Tea.", "Hm. </think> Tea."]), has_thinking_tag(["Tea > milk."])
+        (True, False)
+    """
+    return any(_THINKING_TAG.search(text) for text in texts)
+
+
+def _answers(text: str, field: str, quotes_tags: bool) -> _Answers:
     """Return the objects that stand outside thinking."""
     objects, open_at = _objects(text)
     answer_starts = 0
@@ -106,7 +120,9 @@ def _answers(text: str, field: str) -> _Answers:
         if any(start < tag.start() < end for start, end, _ in objects):
             continue  # inside a JSON string: a text about such tags
         if tag[1]:
-            answer_starts, open_since = tag.end(), None
+            if open_since is not None or not quotes_tags:
+                answer_starts = tag.end()
+            open_since = None
         elif open_since is None:
             open_since = tag.start()
     answer_ends = len(text) if open_since is None else open_since

@@ -205,7 +205,12 @@ class JudgeSession:
     def _warn(self, kind: str, taken: Taken) -> None:
         self._warnings += 1
         if self._warnings <= _MOST_WARNINGS:
-            what = "asked once more" if taken.next_jobs else "left without a verdict"
-            logger.warning("judge, %s: %s; %s", kind, taken.problem, what)
+            logger.warning("judge, %s: %s; %s", kind, taken.problem, _what_follows(taken))
         if self._warnings == _MOST_WARNINGS:
             logger.warning("further problems stand only in %s", self._transcript.path)
+
+
+def _what_follows(taken: Taken) -> str:
+    if taken.next_jobs:
+        return "asked once more"
+    return "said twice, so it stands" if taken.stands else "left without an answer"

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 
@@ -24,3 +26,18 @@ def message(request):
         return str(caught.value)
 
     return message
+
+
+@pytest.fixture
+def predict(write):
+    """Write a predictions file as a generation run leaves it."""
+
+    def predict(system, answers, run="run/20260101_000000", prompts=None, **more):
+        prompts = prompts or [f"Q: {q}" for q in ("Why?", "How?", "Who?")]
+        rows = {
+            str(i): {"origin_prompt": prompt, "prediction": answer, **more}
+            for i, (answer, prompt) in enumerate(zip(answers, prompts, strict=False))
+        }
+        return write(f"{run}/predictions/{system}/qa.json", json.dumps(rows, ensure_ascii=False))
+
+    return predict

@@ -168,21 +168,6 @@ def test_the_place_of_a_row_is_its_line_and_system(load):
     assert load(line(), line(id="q2")).where(3).endswith("qa.jsonl, line 2, answer of 'y'")
 
 
-@pytest.fixture
-def predict(write):
-    """Write a predictions file as a generation run leaves it."""
-
-    def predict(system, answers, run="run/20260101_000000", prompts=None, **more):
-        prompts = prompts or [f"Q: {q}" for q in ("Why?", "How?", "Who?")]
-        rows = {
-            str(i): {"origin_prompt": prompt, "prediction": answer, **more}
-            for i, (answer, prompt) in enumerate(zip(answers, prompts, strict=False))
-        }
-        return write(f"{run}/predictions/{system}/qa.json", json.dumps(rows, ensure_ascii=False))
-
-    return predict
-
-
 QUESTIONS = [line(id=q, question=q, answers=...) for q in ("Why?", "How?", "Who?")]
 
 
@@ -291,8 +276,8 @@ def test_predictions_that_are_not_the_answers_are_refused(
     [
         ("a.json", ["must be a list", "'a.json'"]),
         ([], ["at least one"]),
-        ([3], ["dict(path=..., model=...)", "3"]),
-        ([{"model": "x"}], ["dict(path=..., model=...)"]),
+        ([3], ["dict(path=..., model=..., check_prompts=...)", "3"]),
+        ([{"model": "x"}], ["dict(path=..., model=..., check_prompts=...)"]),
         ([{"path": "a.json", "mdel": "x"}], ["'mdel'", "did you mean 'model'"]),
         ([{"path": "a.json", "model": ""}], ["name of a system"]),
     ],

@@ -22,7 +22,7 @@ class PredictedAnswers(NamedTuple):
 
     system: str
     path: Path
-    rows: list[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
 
     @property
     def texts(self) -> list[str]:
@@ -120,7 +120,7 @@ def _range_key(key: str) -> str:
     return f"{key.removesuffix('_from')}_range"
 
 
-def _read_entry(file: Any, key: str, keys: Sequence[str]) -> _Entry:
+def _read_entry(file: Any, key: str, keys: tuple[str, ...]) -> _Entry:
     given: Any = {"path": file} if isinstance(file, (str, os.PathLike)) else file
     if not isinstance(given, Mapping) or not isinstance(given.get("path"), (str, os.PathLike)):
         shown = ", ".join(f"{name}=..." for name in keys)

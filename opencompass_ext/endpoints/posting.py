@@ -18,9 +18,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import aiohttp
 import anyio
 import httpx
 import tenacity
+from httpx_aiohttp import HttpxAiohttpClient
 
 from opencompass_ext.endpoints.server_words import HIDDEN_KEY, error_in, without_key, words_of
 
@@ -126,7 +128,8 @@ class Poster:
     def client(self, connections: int) -> httpx.AsyncClient:
         """Return a client with the key in its headers and room for so many connections."""
         key, timeout = self.options.key, self.options.timeout
-        return httpx.AsyncClient(
+        # On aiohttp, whose parser is compiled: half the processor time a request of httpx alone.
+        return HttpxAiohttpClient(
             headers={} if key is None else {"Authorization": f"Bearer {key}"},
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
@@ -184,14 +187,8 @@ class Poster:
     async def _attempt(self, client: httpx.AsyncClient, body: Mapping[str, Any]) -> Any:
         try:
             response = await client.post(self.options.url, json=body)
-        except httpx.ConnectError as error:
-            reason = f"cannot connect: {error}. Is the server running?"
-            raise _Unavailable(reason, "cannot_connect") from error
-        except httpx.TimeoutException as error:
-            reason = f"no answer within {self.options.timeout:g} s"
-            raise _Unavailable(reason, "timeout") from error
-        except httpx.RequestError as error:
-            raise _Unavailable(f"{type(error).__name__}: {error}", "unavailable") from error
+        except (httpx.RequestError, aiohttp.ClientError) as error:
+            raise self._without_response(error) from error
         self._has_answered = True
         if response.status_code != 200:
             raise self._refusal(response.status_code, self._said(response), response)
@@ -205,6 +202,16 @@ class Poster:
             said, status = instead
             raise self._refusal(status or 200, self._shorten(words_of(said)), response)
         return without_key(content, self.options.key)
+
+    def _without_response(self, error: Exception) -> _Unavailable:
+        # httpx_aiohttp calls every connection that breaks a time-out: aiohttp's own error tells.
+        cause = error.__cause__ or error
+        if isinstance(cause, aiohttp.ClientConnectorError):
+            reason = f"cannot connect: {cause.os_error}. Is the server running?"
+            return _Unavailable(reason, "cannot_connect")
+        if isinstance(cause, TimeoutError):
+            return _Unavailable(f"no answer within {self.options.timeout:g} s", "timeout")
+        return _Unavailable(f"{type(cause).__name__}: {cause}", "unavailable")
 
     def _refusal(self, status: int, said: str, response: httpx.Response) -> PostFailure:
         if status != 429 and status < 500 and status != 200:

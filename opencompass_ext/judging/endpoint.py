@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from opencompass_ext.endpoints import NEEDED_PACKAGES
 from opencompass_ext.endpoints.address import (
     check_key_env,
     check_seconds,
@@ -152,7 +153,7 @@ class EndpointJudge(BaseJudge):
             from opencompass_ext.endpoints.posting import PostOptions
             from opencompass_ext.judging.chat_client import ChatClient, ChatOptions
         except ModuleNotFoundError as error:
-            if error.name not in ("anyio", "httpx", "tenacity"):
+            if error.name not in NEEDED_PACKAGES:
                 raise
             raise MissingDependencyError(
                 error.name, needed_for=type(self).__name__, extra="judge"

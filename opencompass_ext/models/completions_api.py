@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from opencompass_ext.endpoints import NEEDED_PACKAGES
 from opencompass_ext.endpoints.address import (
     check_key_env,
     check_seconds,
@@ -151,7 +152,7 @@ class OpenAICompletionsModel(SpanScoringModel):
                 CompletionsOptions,
             )
         except ModuleNotFoundError as error:
-            if error.name not in ("anyio", "httpx", "tenacity"):
+            if error.name not in NEEDED_PACKAGES:
                 raise
             raise MissingDependencyError(
                 error.name, needed_for=type(self).__name__, extra="api"

@@ -1,6 +1,6 @@
 """Score pieces through a completions endpoint that echoes prompts, several requests at once.
 
-Imports httpx, tenacity and anyio. Requests run on an event loop in a thread of its own; leaving
+Requests run on an event loop in a thread of its own; leaving
 ``run`` early, by an error or Ctrl-C, cancels those that are still under way.
 """
 

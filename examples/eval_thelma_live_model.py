@@ -10,7 +10,7 @@ from mmengine.config import read_base
 from opencompass_ext.models import HuggingFacewithChatTemplate
 
 with read_base():
-    from opencompass_ext.configs.datasets.rag.thelma import thelma_datasets
+    from opencompass_ext.configs.datasets.rag.thelma_live import thelma_live_datasets
 
 models = [
     dict(
@@ -21,7 +21,7 @@ models = [
     )
 ]
 
-datasets = [*thelma_datasets]
+datasets = [*thelma_live_datasets]
 for _dataset in datasets:
     _dataset["reader_cfg"]["test_range"] = "[:3]"
 

@@ -112,9 +112,12 @@ class SourceSupportEvaluator(BaseEvaluator):
         _check_ids(rows, data)
         units = self._units(data)
         scores = {name: [row.scores[name] for row in rows] for name in (*MEANS, *RIVALS)}
+        means = self._means(scores, units)
+        agreement = self._agreement(rows, data, scores, units)
         return {
-            **self._means(scores, units),
-            **self._agreement(rows, data, scores, units),
+            **means,
+            **agreement,
+            "reasons": {**means["reasons"], **_reasons_of_auc(agreement, means["reasons"])},
             "note": NOTE,
             "counts": {
                 "rows": len(rows),
@@ -224,6 +227,17 @@ def _check_ids(rows: Sequence[SupportedResponse], data: Sequence[Mapping[str, An
 
 def _reasons(scores: Sequence[Score]) -> dict[str, int]:
     return dict(Counter(score.reason or "unknown" for score in scores if score.value is None))
+
+
+def _reasons_of_auc(agreement: Mapping[str, Any], of_means: Mapping[str, str]) -> dict[str, str]:
+    """Return why ``auc`` or its interval is null, where the data set has labels."""
+    if agreement.get("auc", 0.0) is None:
+        rows = agreement["labelled"]["n"]
+        reason = of_means.get("source_support", "one_class_only" if rows else "no_scored_rows")
+        return {"auc": reason, "auc_ci95": reason}
+    if agreement.get("auc_ci95", ()) is None:
+        return {"auc_ci95": "undefined_in_some_resamples"}
+    return {}
 
 
 def _negated(score: Score) -> Score:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.datasets.rag_pairs import SIDES
+from opencompass_ext.datasets.rag_rows import sources_of
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.evaluators.thelma.evaluator import ThelmaEvaluator
 from opencompass_ext.metrics.better_worse import PairAgreement, pair_agreement
@@ -19,8 +20,9 @@ class ThelmaPairsEvaluator(ThelmaEvaluator):
     To be used with a ``RAGPairsDataset``. ``<metric>_agreement`` is the share of pairs whose
     better side scores higher, a tie being no agreement, with Wilson's interval; ``agreement`` holds
     wins, ties, losses, pairs without a score, the rate with half credit for ties, and the exact
-    p-value of wins against losses. Which metric a pair is about is up to the data: choose pairs by
-    the data set's ``aspect`` and metrics by ``metrics``.
+    p-value of wins against losses. ``rivals`` holds the same for whoever prefers the shorter
+    response, or the shorter sources, where the sides differ in that. Which metric a pair is about
+    is up to the data: choose pairs by the data set's ``aspect`` and metrics by ``metrics``.
 
     Takes the arguments of ``ThelmaEvaluator``.
     """
@@ -47,12 +49,7 @@ class ThelmaPairsEvaluator(ThelmaEvaluator):
         _check_pairs(test_set)
         result = super().score(prediction, test_set, sources, finish_reason)
         details = result["details"]
-        found = {
-            name: pair_agreement(
-                *([row[name] for row in details[side :: len(SIDES)]] for side in range(len(SIDES)))
-            )
-            for name in self.options.metrics
-        }
+        found = {name: _agreement([row[name] for row in details]) for name in self.options.metrics}
         kept = ("counts", "usage", "judging", "incomplete")
         return {
             **{f"{name}_agreement": seen.strict_rate for name, seen in found.items()},
@@ -64,6 +61,7 @@ class ThelmaPairsEvaluator(ThelmaEvaluator):
             },
             "coverage": {f"{name}_agreement": _coverage(seen) for name, seen in found.items()},
             "agreement": {name: seen._asdict() for name, seen in found.items()},
+            "rivals": _rivals(prediction, test_set, sources),
             **{name: result[name] for name in kept if name in result},
             "details": [
                 {**detail, "pair": row["pair"], "side": row["side"], "aspect": row["aspect"]}
@@ -72,6 +70,30 @@ class ThelmaPairsEvaluator(ThelmaEvaluator):
             "interval": "Wilson",
             "report": "thelma_pairs",
         }
+
+
+def _agreement(scores: Sequence[float | None]) -> PairAgreement:
+    better, worse = (scores[side :: len(SIDES)] for side in range(len(SIDES)))
+    return pair_agreement(better, worse)
+
+
+def _rivals(
+    responses: Sequence[str | None],
+    test_set: Sequence[Mapping[str, Any]],
+    retrieved: Sequence[Any] | None,
+) -> dict[str, dict[str, Any]]:
+    """Return how often the shorter side is the better one: a metric should do better than that."""
+    own = retrieved or [None] * len(test_set)
+    sources = [
+        sources_of(row if found is None else {"sources": found})
+        for row, found in zip(test_set, own, strict=True)
+    ]
+    chars = {
+        "shorter_response": [len(response or "") for response in responses],
+        "shorter_sources": [sum(len(s["text"]) for s in of_row or ()) for of_row in sources],
+    }
+    seen = {name: _agreement([-float(count) for count in of]) for name, of in chars.items()}
+    return {name: pairs._asdict() for name, pairs in seen.items() if pairs.wins or pairs.losses}
 
 
 def _coverage(seen: PairAgreement) -> dict[str, Any]:

@@ -13,6 +13,9 @@ COLUMNS = (
     *(f"half credit for ties {UP}", "p"),
 )
 
+_RIVAL_NOTE = "shorter response, shorter sources: whoever prefers those, without a judge."
+_RIVALS = {"shorter_response": "shorter response", "shorter_sources": "shorter sources"}
+
 
 def thelma_pairs_report(dataset_abbr: str, results: Mapping[str, Mapping[str, Any]]) -> Report:
     """Return how often each metric scores the better of two answers higher.
@@ -34,7 +37,10 @@ def thelma_pairs_report(dataset_abbr: str, results: Mapping[str, Mapping[str, An
                 share(found["half_credit_rate"]),
                 p_value(found["p_value"]),
             )
-            for name, found in part_of(of_model, "agreement").items()
+            for name, found in [
+                *part_of(of_model, "agreement").items(),
+                *((_RIVALS[rival], seen) for rival, seen in of_model.get("rivals", {}).items()),
+            ]
         ]
         incomplete = of_model.get("incomplete")
         sections.append(
@@ -45,6 +51,7 @@ def thelma_pairs_report(dataset_abbr: str, results: Mapping[str, Mapping[str, An
                     "agreement: the better one scores higher, a tie being none; [95 % Wilson "
                     "interval].",
                     "half credit for ties: 0.5 is chance. p: exact sign test of wins and losses.",
+                    *((_RIVAL_NOTE,) if of_model.get("rivals") else ()),
                     *((incomplete,) if incomplete else ()),
                 ),
             )

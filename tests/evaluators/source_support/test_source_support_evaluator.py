@@ -122,6 +122,22 @@ def test_labels_give_an_auc_beside_that_of_length():
     assert by_name["minus_nll_after_sources"]["auc"] == 0.75
 
 
+def test_an_auc_that_cannot_be_has_its_reason():
+    of_one_class = evaluate(*many([(1, 0.9, 4), (1, 0.1, 4)]))
+    labels = [{"id": f"r{i}", "grounded": i} for i in range(2)]
+    unscored = evaluate([nothing(row["id"], "no_sources") for row in labels], labels)
+    for results, reason in ((of_one_class, "one_class_only"), (unscored, "no_sources")):
+        assert results["auc"] is results["auc_ci95"] is None
+        assert results["reasons"]["auc"] == results["reasons"]["auc_ci95"] == reason
+
+
+def test_an_interval_of_an_auc_that_cannot_be_has_its_reason():
+    predictions, data = many([(1, 0.9, 4), (0, 0.1, 4)])
+    results = evaluate(predictions, data)
+    assert (results["auc"], results["auc_ci95"]) == (1.0, None)
+    assert results["reasons"]["auc_ci95"] == "undefined_in_some_resamples"
+
+
 def test_length_gets_the_direction_that_suits_it():
     predictions, data = many([(1, 0.9, 40), (0, 0.5, 30), (1, 0.4, 20), (0, 0.1, 10)])
     record = evaluate(predictions, data)["labelled"]["scores"][-1]

@@ -88,12 +88,24 @@ def test_rows_that_are_no_pairs_are_refused(agreement, four_pairs, keep):
         agreement(four_pairs[keep])
 
 
+def test_the_shorter_side_is_a_rival_where_sides_differ(agreement, four_pairs):
+    # Characters, better against worse: 21 21, 21 7, 21 10, 21 21; the sources are the same.
+    found = agreement(four_pairs, metrics=["groundedness"])
+    assert found["rivals"].keys() == {"shorter_response"}
+    seen = found["rivals"]["shorter_response"]
+    assert (seen["wins"], seen["ties"], seen["losses"]) == (0, 2, 2)
+    four_pairs[1] = {**four_pairs[1], "sources": [{"id": "1", "text": "Green tea."}]}
+    seen = agreement(four_pairs, metrics=["groundedness"])["rivals"]["shorter_sources"]
+    assert (seen["wins"], seen["ties"], seen["losses"]) == (0, 3, 1)
+
+
 def test_the_report_shows_each_metric(agreement, four_pairs):
     report = thelma_pairs_report("pairs", {"judge": agreement(four_pairs, metrics="all")})
     (section,) = report.sections
     rows = {row[0]: row[1:] for row in section.table.rows}
     assert rows["groundedness"][:4] == ("2", "1", "1", "0")
     assert rows["source_precision_chunk"][:4] == ("0", "4", "0", "0")
+    assert rows["shorter response"][:4] == ("0", "2", "2", "0")
     assert "## judge" in to_markdown(report)
 
 

@@ -56,16 +56,19 @@ class ChatServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.released = threading.Event()
         self.lock = threading.Lock()
+        self.generation = 0
         self.forget()
 
     def forget(self):
+        """Begin anew, under another address: a late request of an earlier test is not of this."""
+        self.generation += 1
         self.bodies, self.authorizations, self.script, self.by_text = [], [], [], {}
         self.times = []
         self.open = self.most_at_once = 0
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.server_port}/v1"
+        return f"http://127.0.0.1:{self.server_port}/{self.generation}/v1"
 
     def next_act(self, body):
         prompt = body["messages"][0]["content"]
@@ -84,6 +87,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.split("/")[1] != str(self.server.generation):
+            return self.answer("", 410)
         with self.server.lock:
             self.server.bodies.append(body)
             self.server.times.append(time.monotonic())
@@ -93,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
             act = self.server.next_act(body)
         try:
             if act is None or act(self, body):
-                assert self.path == "/v1/chat/completions"
+                assert self.path.endswith("/v1/chat/completions")
                 self.say(body, json.dumps(rule(body), ensure_ascii=False))
         finally:
             with self.server.lock:

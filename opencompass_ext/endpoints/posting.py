@@ -171,7 +171,8 @@ class Poster:
         except TimeoutError:
             said = "" if last is None else f"; before that: {last}"
             kind: FailureKind = "timeout" if last is None else last.kind
-            failure = PostFailure(f"no answer within {self.options.deadline:g} s{said}", kind)
+            reason = f"no answer within {self.options.deadline:g} s (deadline){said}"
+            failure = PostFailure(reason, kind)
         except _Unavailable as unavailable:
             failure = PostFailure(
                 f"{unavailable} ({attempts} attempts)",
@@ -210,7 +211,7 @@ class Poster:
             reason = f"cannot connect: {cause.os_error}. Is the server running?"
             return _Unavailable(reason, "cannot_connect")
         if isinstance(cause, TimeoutError):
-            return _Unavailable(f"no answer within {self.options.timeout:g} s", "timeout")
+            return _Unavailable(f"no answer within {self.options.timeout:g} s (timeout)", "timeout")
         return _Unavailable(f"{type(cause).__name__}: {cause}", "unavailable")
 
     def _refusal(self, status: int, said: str, response: httpx.Response) -> PostFailure:

@@ -40,11 +40,15 @@ class ReplyCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from error
+        try:
             # Readers go on while one writes. A power cut may lose the last replies, never the file.
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.execute(_TABLE)
-        except (OSError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
+            self.close()
             raise self._unusable(error) from error
 
     def find(self, key: str) -> Reply | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from opencompass_ext.errors import ConfigError
+from opencompass_ext.errors import ConfigError, OutputError
 from opencompass_ext.judging.base import BaseJudge, Call, Reply, request_key
 from opencompass_ext.judging.cache import ReplyCache
 from opencompass_ext.judging.jobs import Job, Taken
@@ -75,8 +75,12 @@ class JudgeSession:
         self._units_per_call = units_per_call
         self._usage = Usage()
         self._warnings = 0
-        self._transcript = Transcript(transcript)
         self._cache = None if cache is None else ReplyCache(cache)
+        try:
+            self._transcript = Transcript(transcript)
+        except OutputError:
+            self._close_cache()
+            raise
 
     def __enter__(self) -> JudgeSession:
         return self
@@ -92,6 +96,9 @@ class JudgeSession:
     def close(self) -> None:
         """Close transcript and cache."""
         self._transcript.close()
+        self._close_cache()
+
+    def _close_cache(self) -> None:
         if self._cache is not None:
             self._cache.close()
 

@@ -1,6 +1,7 @@
 """What was said is kept: over a kill, over runs, and never a failure in the place of an answer."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -240,6 +241,22 @@ def test_a_cache_that_is_no_database_is_one_clear_error(open_session, tmp_path):
         OutputError, match=r"cannot use the judge's cache .*cache\.db.*Move the file"
     ):
         open_session(cache="cache.db")
+
+
+def open_files(folder):
+    """The files below a folder that this process has open."""
+    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    targets = [os.readlink(link) for link in links if os.path.islink(link)]
+    return [target for target in targets if target.startswith(str(folder))]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are read from /proc")
+@pytest.mark.parametrize("broken", ["cache.db", "transcript.jsonl"])
+def test_a_session_that_cannot_open_leaves_no_file_open(open_session, tmp_path, broken):
+    (tmp_path / broken).mkdir()
+    with pytest.raises(OutputError, match=broken):
+        open_session(cache="cache.db")
+    assert open_files(tmp_path) == []
 
 
 def test_half_a_surrogate_pair_survives_transcript_and_cache(open_session):

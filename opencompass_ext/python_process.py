@@ -10,8 +10,7 @@ from collections.abc import Mapping
 def module_command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module of this package with this interpreter."""
     # Without -P the current folder comes first, and a file random.py there would break the process.
-    flags = ["-P"] if sys.version_info >= (3, 11) else []
-    return [sys.executable, *flags, "-m", module, *arguments]
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def module_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -216,8 +216,9 @@ def paired_permutation_p(
     sums, _ = _per_unit(differences, units)
     if not len(sums):
         return None
-    # Sums of the same numbers in another order differ in their last bits.
-    as_far = abs(float(sums.sum())) * (1 - 1e-12)
+    # Sums of the same numbers in another order differ in their last bits, which are those of the
+    # numbers: a sum that should be 0 is no measure of them.
+    as_far = abs(float(sums.sum())) - 1e-12 * float(np.abs(sums).sum())
     if len(sums) <= EXACT_UNITS:
         numbers = np.arange(2 ** len(sums))[:, None] >> np.arange(len(sums))
         return float(np.mean(np.abs((1 - 2 * (numbers & 1)) @ sums) >= as_far))

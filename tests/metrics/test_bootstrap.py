@@ -144,6 +144,12 @@ def test_the_drawn_test_is_never_certain_and_follows_its_seed():
     assert paired_permutation_p(centred, seed=1) == paired_permutation_p(centred, seed=1)
 
 
+@pytest.mark.parametrize("repeats", [2, 8])
+def test_differences_that_cancel_out_have_p_1_whatever_their_last_bits(repeats):
+    # As floats 0.1 + 0.2 - 0.3 is 6e-17; every assignment lies at least as far from 0 as 0 does.
+    assert paired_permutation_p([0.1, 0.2, -0.3] * repeats, seed=0) == 1.0
+
+
 def test_rows_of_one_question_change_sign_together():
     differences, questions = [1.0, 1.0, 1.0, 1.0], ["a", "a", "b", "b"]
     assert paired_permutation_p(differences, seed=0) == 2 / 16

@@ -3,7 +3,6 @@ import json
 import math
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -285,7 +284,6 @@ def test_a_folder_with_blanks_and_quotes(tmp_path, shop):
     assert code == 0, output
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 always looks there first")
 def test_a_file_in_the_current_folder_cannot_break_the_workers(shop):
     for name in ("random.py", "logging.py"):
         (shop.folder / name).write_text("raise SystemExit('not this one')")

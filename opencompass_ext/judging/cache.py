@@ -52,17 +52,26 @@ class ReplyCache:
             raise self._unusable(error) from error
 
     def find(self, key: str) -> Reply | None:
-        """Return the reply to a request; None if there is none."""
+        """Return the reply to a request; None if there is none.
+
+        Raises:
+            OutputError: The database cannot be read, or holds something else than a reply.
+        """
         try:
             found = self._database.execute(
                 "SELECT reply FROM replies WHERE request = ?", (key,)
             ).fetchone()
-        except sqlite3.Error as error:
+            return None if found is None else Reply(**json.loads(found[0]))
+        # The last two: a file of another version, or one that something else wrote to.
+        except (sqlite3.Error, TypeError, ValueError) as error:
             raise self._unusable(error) from error
-        return None if found is None else Reply(**json.loads(found[0]))
 
     def add(self, key: str, call: Call, reply: Reply) -> None:
-        """Keep a reply that could be used."""
+        """Keep a reply that could be used.
+
+        Raises:
+            OutputError: The database cannot be written.
+        """
         said = {name: value for name, value in asdict(reply).items() if name != "earlier"}
         row = (
             key,

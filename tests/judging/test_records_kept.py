@@ -243,6 +243,17 @@ def test_a_cache_that_is_no_database_is_one_clear_error(open_session, tmp_path):
         open_session(cache="cache.db")
 
 
+@pytest.mark.parametrize("reply", ['{"words": "yes"}', "[]", "{"])
+def test_a_cache_with_replies_of_another_form_is_one_clear_error(open_session, tmp_path, reply):
+    open_session(cache="cache.db").match(questions(1))
+    with sqlite3.connect(tmp_path / "cache.db") as database:
+        database.execute("UPDATE replies SET reply = ?", (reply,))
+    database.close()
+    again = open_session(transcript="2.jsonl", cache="cache.db")
+    with pytest.raises(OutputError, match=r"cannot use the judge's cache .*Move the file"):
+        again.match(questions(1))
+
+
 def open_files(folder):
     """The files below a folder that this process has open."""
     links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]

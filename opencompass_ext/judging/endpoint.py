@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,7 @@ class EndpointJudge(BaseJudge):
             raise ConfigError(
                 f"response_format must be one of {', '.join(_FORMATS)}, got {response_format!r}"
             )
+        _check_json(extra_body)
         self.model = checked_model_name(model)
         self.url = checked_base_url(url, "/chat/completions", key="url")
         self.key_env = key_env
@@ -179,3 +181,10 @@ class EndpointJudge(BaseJudge):
                 give_up_after=self.give_up_after,
             )
         )
+
+
+def _check_json(extra_body: object) -> None:
+    try:
+        json.dumps(extra_body, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"extra_body must be what JSON can hold: {error}") from error

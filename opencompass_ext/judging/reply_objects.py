@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from opencompass_ext.judging.prompts.fence import HALF_SURROGATE_PAIR
+
 Form = TypeVar("Form", bound=BaseModel)
 
 _THINKING_TAG = re.compile(
@@ -24,7 +26,6 @@ _THINKING_TAG = re.compile(
 # Places where an object may begin that are tried: a bound on the work for a reply that is nothing
 # but braces.
 _MOST_TRIES = 2000
-_HALF_SURROGATE_PAIR = re.compile("[\ud800-\udfff]")
 # What may stand behind the object of a cut reply: it is whole, and only its padding was cut.
 _PADDING = "` \t\r\n\ufeff"
 
@@ -67,7 +68,7 @@ def find_object(
         ...             Facts, "facts", str, is_cut=False).facts
         ['</think>']
     """
-    if _HALF_SURROGATE_PAIR.search(text):
+    if HALF_SURROGATE_PAIR.search(text):
         raise DoubtError("it holds half of a surrogate pair, which is no character")
     try:
         content = _decode(text)
@@ -196,7 +197,7 @@ def _no_value(constant: str) -> None:
 
 
 def _validate(content: Any, form: type[Form]) -> Form:
-    if _HALF_SURROGATE_PAIR.search(json.dumps(content, ensure_ascii=False)):
+    if HALF_SURROGATE_PAIR.search(json.dumps(content, ensure_ascii=False)):
         raise DoubtError("it holds half of a surrogate pair, which is no character")
     try:
         return form.model_validate(content)

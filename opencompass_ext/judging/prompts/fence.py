@@ -2,7 +2,8 @@
 
 Each text stands between tags that carry a code, as in ``<source-1f3a9c0e id="1">``. The code is
 computed from the texts, so that equal questions make equal prompts, and chosen so that no text
-contains it: a text cannot close its own tag. Texts go in as they are, braces and all.
+contains it: a text cannot close its own tag. Texts go in as they are, braces and all; only half of
+a surrogate pair, which no request can carry, becomes the replacement character.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _VERDICT_LIKE = re.compile(
     r"|(?:忽略|无视).{0,12}(?:指示|指令|提示|要求)",
     re.IGNORECASE,
 )
+HALF_SURROGATE_PAIR = re.compile("[\ud800-\udfff]")
+"""No character, and nothing that UTF-8 can carry."""
 
 
 def choose_code(seed: Iterable[str], texts: Sequence[str]) -> str:
@@ -60,7 +63,17 @@ def fence(tag: str, code: str, text: str, number: int | None = None) -> str:
         '<unit-1f3a9c0e id="2">\nThe {cat} sat.\n</unit-1f3a9c0e>'
     """
     mark = "" if number is None else f' id="{number}"'
-    return f"<{tag}-{code}{mark}>\n{text}\n</{tag}-{code}>"
+    return f"<{tag}-{code}{mark}>\n{sendable(text)}\n</{tag}-{code}>"
+
+
+def sendable(text: str) -> str:
+    r"""Return a text with each half of a surrogate pair replaced: no request can carry one.
+
+    Example:
+        >>> sendable("half \ud83d pair") == "half \N{REPLACEMENT CHARACTER} pair"
+        True
+    """
+    return HALF_SURROGATE_PAIR.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def injection_signs(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opencompass_ext.judging.base import Call, Message, Unit
-from opencompass_ext.judging.prompts.fence import choose_code, fence
+from opencompass_ext.judging.prompts.fence import choose_code, fence, sendable
 from opencompass_ext.judging.prompts.formats import (
     decompose_form,
     decompose_schema,
@@ -113,10 +113,8 @@ def repair_messages(
         said = templates.fill("repair_verdicts", {"error": error, "ids": listed, "form": form})
     else:
         said = templates.fill("repair", {"error": error, "form": decompose_form(call.kind)})
-    # Half of a surrogate pair cannot be sent.
-    shown = reply[:MOST_REPLY_CHARS].encode("utf-8", "replace").decode()
     return (
         *call.messages,
-        {"role": "assistant", "content": shown or "-"},
+        {"role": "assistant", "content": sendable(reply[:MOST_REPLY_CHARS]) or "-"},
         {"role": "user", "content": said},
     )

@@ -24,7 +24,7 @@ from endpoint_questions import (
 )
 
 from opencompass_ext.errors import ConfigError, ModelError
-from opencompass_ext.judging import limits
+from opencompass_ext.judging import Match, Source, limits
 
 
 def test_many_rows_are_judged_at_once_and_come_in_order(open_session, judge, server):
@@ -52,6 +52,15 @@ def test_the_request_has_what_the_config_says(open_session, judge, server, rows)
     (entry,) = rows()
     assert entry["served_as"] == "m-v1"
     assert entry["usage"] == {"input_tokens": 11, "output_tokens": 7}
+
+
+def test_half_a_surrogate_pair_is_sent_as_the_replacement_character(open_session, judge, server):
+    question = Match("supported", ("half \ud83d pair",), sources=(Source("s", "all \udc00"),))
+    (answer,) = open_session(judge()).match([question])
+    assert [verdict.unit for verdict in answer] == ["half \ud83d pair"]
+    (body,) = server.bodies
+    assert "half \ufffd pair" in body["messages"][0]["content"]
+    assert "all \ufffd" in body["messages"][0]["content"]
 
 
 def test_the_key_is_sent_and_stands_in_no_file_and_no_log(
@@ -201,6 +210,7 @@ def test_calls_are_taken_only_when_there_is_room(judge, server):
         ({"max_attempts": True}, "max_attempts must be a whole number of at least 1, got True"),
         ({"deadline": math.nan}, "deadline must be a number of seconds above 0"),
         ({"response_format": "xml"}, "response_format must be one of auto, json_schema"),
+        ({"extra_body": {"top_p": math.inf}}, "extra_body must be what JSON can hold"),
         ({"key_env": KEY}, "key_env must be the name of an environment variable"),
     ],
 )

@@ -53,8 +53,7 @@ class InferencePPLDataset(BaseDataset):
             DataError: The file is missing or broken, or a row has no text, no label, or a span
                 that is not inside its text; the message names file, line and span.
         """
-        if samples is not None and (not isinstance(samples, int) or samples is True or samples < 1):
-            raise DataError(f"samples must be a number of rows above 0, got {samples!r}")
+        _check_samples(samples)
         file = read_rows(find_data_file(path, name, _EXTENSIONS))
         for index, row in enumerate(file.rows):
             problem = _problem(row)
@@ -66,7 +65,12 @@ class InferencePPLDataset(BaseDataset):
     def count(  # type: ignore[override]
         cls, path: str, name: str | None = None, samples: int | None = None
     ) -> RowCount:
-        """Return how many rows there are."""
+        """Return how many rows there are.
+
+        Raises:
+            DataError: The file is missing or cannot be read, or ``samples`` is no number of rows.
+        """
+        _check_samples(samples)
         rows, size = count_rows(find_data_file(path, name, _EXTENSIONS))
         kept = rows if samples is None else min(rows, samples)
         return RowCount(kept, size * kept // max(rows, 1))
@@ -76,6 +80,12 @@ class InferencePPLDataset(BaseDataset):
         arguments = self.load_arguments
         file = find_data_file(arguments["path"], arguments.get("name"), _EXTENSIONS)
         return read_rows(file).where(row)
+
+
+def _check_samples(samples: object) -> None:
+    is_count = isinstance(samples, int) and not isinstance(samples, bool) and samples >= 1
+    if samples is not None and not is_count:
+        raise DataError(f"samples must be a number of rows above 0, got {samples!r}")
 
 
 def _problem(row: Mapping[str, Any]) -> str | None:

@@ -54,6 +54,7 @@ def test_samples_must_be_a_number_of_rows(write, message, samples):
     path = write("x.jsonl", lines({"text": "a", "label": []}))
     text = message(DataError, InferencePPLDataset, path=path, samples=samples)
     assert text == f"samples must be a number of rows above 0, got {samples!r}"
+    assert message(DataError, InferencePPLDataset.count, path=path, samples=samples) == text
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,8 @@ class PairResults:
 def read_results(path: Path) -> PairResults | None:
     """Return what a results file says, or None when there is no such file.
 
-    Files made by OpenCompass are read too. A file that cannot be read gives status ``DAMAGED``.
+    Files made by OpenCompass are read too. A file that cannot be read, or has
+    another form, gives status ``DAMAGED``.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -71,6 +72,15 @@ def read_results(path: Path) -> PairResults | None:
         return PairResults(status="DAMAGED", problem=f"{path} holds no JSON object")
     if "error" in content:
         return PairResults(status="FAILED", problem=f"{path}: {content['error']}")
+    try:
+        return _read(content)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        problem = f"{path} is no results file: {type(error).__name__}: {error}"
+        return PairResults(status="DAMAGED", problem=problem)
+
+
+def _read(content: Mapping[str, Any]) -> PairResults:
+    """Return what a results file says; any error says that it has another form."""
     metrics = {name: value for name, value in content.items() if _is_metric(name, value)}
     reasons = dict(content.get("reasons") or {})
     reasons.update({m: content[f"{m}_reason"] for m in metrics if f"{m}_reason" in content})
@@ -84,7 +94,7 @@ def read_results(path: Path) -> PairResults | None:
         reasons=reasons,
         lower_is_better=tuple(content.get("lower_is_better") or ()),
         coverage=_coverage(content.get("coverage")),
-        counts=content.get("counts") or {},
+        counts=dict(content.get("counts") or {}),
         note=content.get("note"),
         interval=str(content.get("interval") or "bootstrap"),
         resampled=str(content.get("resampled") or "rows"),

@@ -100,7 +100,18 @@ def test_an_interrupted_pair_is_not_called_failed(fail, table_of):
     assert shown["d1", "-"] == ["INTERRUPTED", "-"]
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", '"x"'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("{", "[1]", '"x"'),
+        {"x": 1.0, "x_ci95": 3},
+        {"x": 1.0, "counts": [1]},
+        {"x": None, "reasons": "none"},
+        {"x": 1.0, "lower_is_better": 5},
+        {"x": 10**400},
+        {"x": 1.0, "coverage": {"x": {"n_scored": None, "n_total": 1}}},
+    ],
+)
 def test_a_damaged_results_file_is_named_and_the_rest_is_shown(save, table_of, content):
     save("m1", "d1", content)
     save("m2", "d1", {"x": 1.0})

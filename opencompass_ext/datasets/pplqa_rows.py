@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opencompass_ext.datasets.pplqa_votes import Vote, read_votes, shown
+from opencompass_ext.datasets.pplqa_votes import Vote, read_votes
 from opencompass_ext.datasets.rag_rows import sources_of
+from opencompass_ext.datasets.values import is_number, shown
 from opencompass_ext.errors import DataError
 
 # The name of the one system of a row that names none.
@@ -182,7 +182,7 @@ def _read_ranks(row: Mapping[str, Any], answers: Mapping[str, Answer]) -> dict[s
     value = row.get("ranks")
     if value is None:
         return {}
-    if not isinstance(value, dict) or not all(map(_is_number, value.values())):
+    if not isinstance(value, dict) or not all(map(is_number, value.values())):
         raise DataError(
             f"'ranks' must be an object {{model: number}}, 1 for the best, got {shown(value)}"
         )
@@ -193,12 +193,3 @@ def _read_ranks(row: Mapping[str, Any], answers: Mapping[str, Answer]) -> dict[s
                 f"{', '.join(map(repr, answers))}"
             )
     return {system: float(rank) for system, rank in value.items()}
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number with hundreds of digits
-        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from opencompass_ext.datasets.values import shown
 from opencompass_ext.errors import DataError
 
 WINNERS = ("a", "b", "tie")
@@ -15,7 +16,14 @@ _SHAPES = {
 
 
 class Vote(NamedTuple):
-    """Which of two systems a judge prefers: ``winner`` is ``"a"``, ``"b"`` or ``"tie"``."""
+    """What one judge thinks of two answers to a question.
+
+    Attributes:
+        a: The one system.
+        b: The other.
+        winner: ``"a"``, ``"b"`` or ``"tie"``.
+        judge: Who says so, where that is known.
+    """
 
     a: str
     b: str
@@ -58,11 +66,6 @@ def read_votes(row: Mapping[str, Any], systems: Sequence[str]) -> list[Vote]:
         except DataError as error:
             raise DataError(f"{name}, item {number}: {error}") from None
     return votes
-
-
-def shown(value: Any) -> str:
-    """Return a value as an error message shows it."""
-    return "nothing" if value is None else f"{value!r:.80}"
 
 
 def _read_vote(item: Mapping[str, Any], systems: Sequence[str]) -> Vote:

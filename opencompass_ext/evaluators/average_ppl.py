@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from opencompass_ext.datasets.values import is_number
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.metrics.nll import (
@@ -143,12 +144,11 @@ def _checked(row: int, nll: Any, tokens: Any) -> tuple[float | None, int]:
     """Return one row's NLL, None unless finite, and its token count."""
     if isinstance(nll, bool) or not isinstance(nll, (int, float, type(None))):
         raise PredictionsError(f"row {row}: 'ppl' must be a number or null, got {nll!r}")
-    finite = float(nll) if nll is not None and math.isfinite(nll) else None
+    finite = float(nll) if is_number(nll) else None
     if tokens is None and finite is None:
         return None, 0
     # OpenCompass's files may hold whole numbers as floats.
-    is_count = isinstance(tokens, (int, float)) and not isinstance(tokens, bool)
-    if not is_count or tokens < 0 or tokens != tokens // 1:
+    if not is_number(tokens) or tokens < 0 or tokens != tokens // 1:
         raise PredictionsError(f"row {row}: 'token_len' must be a whole number, got {tokens!r}")
     if finite and tokens == 0:
         raise PredictionsError(

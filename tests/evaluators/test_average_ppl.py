@@ -135,6 +135,12 @@ def test_a_perplexity_beyond_floats_is_null_and_the_mean_stays():
     assert results["reasons"]["perplexity"] == "too_large_for_a_float"
 
 
+def test_a_sum_beyond_floats_is_no_finite_one():
+    results = evaluate([row(1.0, 2), row(10**400, 3)])
+    assert results["average_ppl"] == 0.5
+    assert results["counts"]["null_rows"] == {"non_finite_nll": 1}
+
+
 def test_results_are_strict_json():
     assert json.loads(json.dumps(evaluate(scored_rows()), allow_nan=False))
 
@@ -147,6 +153,7 @@ def test_results_are_strict_json():
         (row(2.0, None), "row 1: 'token_len' must be a whole number, got None"),
         (row(2.0, -1), "row 1: 'token_len' must be a whole number, got -1"),
         (row(2.0, 1.5), "row 1: 'token_len' must be a whole number, got 1.5"),
+        (row(2.0, 10**400), "row 1: 'token_len' must be a whole number, got 1000"),
         (row(2.0, "4"), "row 1: 'token_len' must be a whole number, got '4'"),
         (row(2.0, 0), "row 1: 'ppl' is 2.0 over 'token_len' 0"),
     ],

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
+from opencompass_ext.datasets.pplqa_votes import WINNERS, Vote
+from opencompass_ext.datasets.values import is_number
 from opencompass_ext.errors import DataError, PredictionsError
 from opencompass_ext.metrics.parts import Part
-
-WINNERS = ("a", "b", "tie")
-
-
-class Vote(NamedTuple):
-    """What one judge thinks of two answers to a question.
-
-    Attributes:
-        a: The one system.
-        b: The other.
-        winner: ``"a"``, ``"b"`` or ``"tie"``.
-    """
-
-    a: str
-    b: str
-    winner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +104,9 @@ def read_part(value: Any, row: int, column: str, reason: str | None = None) -> P
             "run the inference again (-r)"
         )
     nll, tokens = value["ppl"], value["token_len"]
-    if nll is not None and not _is_number(nll):
+    if nll is not None and not is_number(nll):
         raise PredictionsError(f"row {row}: 'ppl' of {column!r} must be a number, got {nll!r:.80}")
-    if not _is_number(tokens) or tokens < 0 or tokens != tokens // 1:
+    if not is_number(tokens) or tokens < 0 or tokens != tokens // 1:
         raise PredictionsError(
             f"row {row}: 'token_len' of {column!r} must be a whole number, got {tokens!r:.80}"
         )
@@ -145,7 +130,7 @@ def _read_row(number: int, row: Mapping[str, Any]) -> AnswerRow:
                 "of answers needs the data set of the inference, such as PPLqaDataset"
             )
     category, rank, grounded = row.get("category"), row.get("rank"), row.get("grounded")
-    if rank is not None and not _is_number(rank):
+    if rank is not None and not is_number(rank):
         raise DataError(f"row {number}: 'rank' must be a number, 1 for the best, got {rank!r:.80}")
     if grounded is not None and grounded not in (0, 1):
         raise DataError(f"row {number}: 'grounded' must be 0 or 1, got {grounded!r:.80}")
@@ -175,15 +160,8 @@ def _read_vote(number: int, vote: Any) -> Vote:
 
 
 def _with_chars(row: AnswerRow, number: int, length: Any) -> AnswerRow:
-    if not _is_number(length) or length < 0:
+    if not is_number(length) or length < 0:
         raise PredictionsError(
             f"row {number}: 'answer_chars' must be a whole number, got {length!r:.80}"
         )
-    return AnswerRow(
-        row.question, row.system, int(length), row.category, row.rank, row.votes, row.grounded
-    )
-
-
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+    return replace(row, chars=int(length))

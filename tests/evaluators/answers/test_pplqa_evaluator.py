@@ -288,6 +288,7 @@ def test_the_order_of_the_rows_changes_no_score(graded_set, evaluate):
         ({"q": 3.0}, "row 0: 'q' must hold 'ppl' and 'token_len', got 3.0"),
         ({"q": {"ppl": 3.0}}, "row 0: 'q' must hold 'ppl' and 'token_len'"),
         ({"a": {"ppl": "x", "token_len": 3}}, "row 0: 'ppl' of 'a' must be a number, got 'x'"),
+        ({"a": {"ppl": 10**400, "token_len": 3}}, "row 0: 'ppl' of 'a' must be a number, got 1000"),
         ({"a": {"ppl": 1.0, "token_len": 1.5}}, "row 0: 'token_len' of 'a' must be a whole"),
         ({"a": {"ppl": 1.0, "token_len": 0}}, "row 0: 'ppl' of 'a' is 1.0 over 'token_len' 0"),
         ({"answer_chars": "long"}, "row 0: 'answer_chars' must be a whole number, got 'long'"),

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from opencompass_ext.metrics.parts import Part, part_mean
-from opencompass_ext.metrics.score import Score
+from opencompass_ext.metrics.score import Score, mean_score
 
 
 class Readings(NamedTuple):
@@ -150,12 +150,7 @@ def token_support(after: Sequence[float | None], alone: Sequence[float | None]) 
         >>> token_support([0.5, 3.0], [2.0, 2.0]).value
         0.375
     """
-    values = []
-    for score in token_supports(after, alone):
-        if score.value is None:
-            return score
-        values.append(score.value)
-    return Score(math.fsum(values) / len(values)) if values else Score(None, "no_response_token")
+    return mean_score(token_supports(after, alone), if_empty="no_response_token")
 
 
 def weakest(parts: Sequence[Score]) -> Score:

@@ -15,12 +15,9 @@ Source: THELMA, arXiv 2505.11626. What an empty set gives is not said there and 
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from opencompass_ext.metrics.score import Score
+from opencompass_ext.metrics.score import Score, mean_score
 
 METRICS = (
     "source_precision_chunk",
@@ -59,7 +56,7 @@ def source_precision(verdicts: Sequence[Score], *, has_sources: bool = True) -> 
         >>> source_precision([], has_sources=False)
         Score(value=None, reason='no_sources')
     """
-    return _mean(verdicts, if_empty="no_facts") if has_sources else Score(None, "no_sources")
+    return mean_score(verdicts, if_empty="no_facts") if has_sources else Score(None, "no_sources")
 
 
 def response_precision(verdicts: Sequence[Score], *, has_response: bool = True) -> Score:
@@ -82,7 +79,9 @@ def response_precision(verdicts: Sequence[Score], *, has_response: bool = True) 
         >>> response_precision([]).reason
         'no_claims'
     """
-    return _mean(verdicts, if_empty="no_claims") if has_response else Score(None, "no_response")
+    return (
+        mean_score(verdicts, if_empty="no_claims") if has_response else Score(None, "no_response")
+    )
 
 
 def source_query_coverage(
@@ -111,7 +110,7 @@ def source_query_coverage(
     """
     if not has_sources:
         return Score(0.0)
-    return _mean([_best(row) for row in verdicts], if_empty="no_subquestions")
+    return mean_score([_best(row) for row in verdicts], if_empty="no_subquestions")
 
 
 def response_query_coverage(verdicts: Sequence[Score], *, has_response: bool = True) -> Score:
@@ -134,7 +133,7 @@ def response_query_coverage(verdicts: Sequence[Score], *, has_response: bool = T
         >>> response_query_coverage([], has_response=False).value
         0.0
     """
-    return _mean(verdicts, if_empty="no_subquestions") if has_response else Score(0.0)
+    return mean_score(verdicts, if_empty="no_subquestions") if has_response else Score(0.0)
 
 
 def groundedness(
@@ -175,7 +174,7 @@ def groundedness(
     count = len(verdicts) if claims is None else claims
     if count and not has_sources:
         return Score(0.0)
-    return _mean(verdicts, if_empty="no_claims")
+    return mean_score(verdicts, if_empty="no_claims")
 
 
 def self_distinctness(
@@ -219,61 +218,11 @@ def self_distinctness(
         raise ValueError(
             f"{sentences} sentences make {pairs} pairs, got {len(similarities)} similarities"
         )
-    mean = _mean(similarities, if_empty="")
+    mean = mean_score(similarities, if_empty="")
     if mean.value is None:
         return mean
     distinct = 1 - mean.value
     return Score(distinct * pairs / sentences if literal_eq7 else distinct)
-
-
-@dataclass(frozen=True, slots=True)
-class SetScore:
-    """The mean of a metric over the rows of a data set, and what it leaves out.
-
-    Attributes:
-        mean: Mean over the scored rows; None when no row is scored.
-        n_scored: Rows with a value.
-        n_total: All rows.
-        reasons: Reason -> rows without a value for it.
-    """
-
-    mean: float | None
-    n_scored: int
-    n_total: int
-    reasons: dict[str, int] = field(default_factory=dict)
-
-
-def set_score(rows: Sequence[Score]) -> SetScore:
-    """Return the mean of one metric over rows; rows without a value enter it neither way.
-
-    Args:
-        rows: One score per row.
-
-    Returns:
-        The mean in [0, 1], with the counts to read it by.
-
-    Example:
-        >>> set_score([Score(1.0), Score(0.5), Score(None, "no_claims")])
-        SetScore(mean=0.75, n_scored=2, n_total=3, reasons={'no_claims': 1})
-    """
-    values = [score.value for score in rows if score.value is not None]
-    reasons = Counter(score.reason or "unknown" for score in rows if score.value is None)
-    return SetScore(
-        mean=math.fsum(values) / len(values) if values else None,
-        n_scored=len(values),
-        n_total=len(rows),
-        reasons=dict(reasons),
-    )
-
-
-def _mean(scores: Sequence[Score], *, if_empty: str) -> Score:
-    """Return the mean; null with the first reason when any score is null."""
-    values = []
-    for score in scores:
-        if score.value is None:
-            return score
-        values.append(score.value)
-    return Score(math.fsum(values) / len(values)) if values else Score(None, if_empty)
 
 
 def _best(scores: Sequence[Score]) -> Score:

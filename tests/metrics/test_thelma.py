@@ -12,7 +12,6 @@ from opencompass_ext.metrics.thelma import (
     response_precision,
     response_query_coverage,
     self_distinctness,
-    set_score,
     source_precision,
     source_query_coverage,
 )
@@ -97,18 +96,6 @@ def test_a_fact_of_the_source_that_the_response_leaves_out_costs_no_groundedness
 def test_self_distinctness_asks_for_one_similarity_a_pair():
     with pytest.raises(ValueError, match="3 sentences make 3 pairs, got 2"):
         self_distinctness(verdicts(0, 1), sentences=3)
-
-
-def test_a_set_counts_every_row_and_averages_those_with_a_value():
-    rows = [Score(1.0), UNREADABLE, Score(0.0), Score(0.5), Score(None, "no_claims")]
-    result = set_score(rows)
-    assert (result.mean, result.n_scored, result.n_total) == (0.5, 3, 5)
-    assert result.reasons == {"incomplete_verdicts": 1, "no_claims": 1}
-
-
-def test_a_set_without_a_scored_row_has_no_mean():
-    assert set_score([UNREADABLE]).mean is None
-    assert set_score([]).mean is None
 
 
 unit_interval = st.floats(0, 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,10 +9,10 @@ from opencompass_ext.datasets.rag_rows import response_key, sources_of
 from opencompass_ext.errors import DataError, PredictionsError
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.evaluators.cosines import nearest_cosines
+from opencompass_ext.evaluators.means import mean_entries
 from opencompass_ext.evaluators.source_support.kinds import kind_results
 from opencompass_ext.evaluators.source_support.labelled import labelled_results, read_labels
 from opencompass_ext.evaluators.source_support.rows import SupportedResponse, read_response
-from opencompass_ext.metrics.bootstrap import mean_interval
 from opencompass_ext.metrics.score import Score
 from opencompass_ext.registry import EVALUATORS
 
@@ -112,7 +110,12 @@ class SourceSupportEvaluator(BaseEvaluator):
         _check_ids(rows, data)
         units = self._units(data)
         scores = {name: [row.scores[name] for row in rows] for name in (*MEANS, *RIVALS)}
-        means = self._means(scores, units)
+        means = mean_entries(
+            {name: scores[name] for name in MEANS},
+            units,
+            seed=self.seed,
+            resamples=self.resamples,
+        )
         agreement = self._agreement(rows, data, scores, units)
         return {
             **means,
@@ -121,11 +124,11 @@ class SourceSupportEvaluator(BaseEvaluator):
             "note": NOTE,
             "counts": {
                 "rows": len(rows),
-                "scored_rows": sum(s.value is not None for s in scores["source_support"]),
+                "scored_rows": means["coverage"]["source_support"]["n_scored"],
                 "windowed_rows": sum(row.is_windowed for row in rows),
                 "sentences": sum(len(row.sentences) for row in rows),
                 "response_tokens": sum(row.readings.alone.tokens for row in rows),
-                "null_rows": _reasons(scores["source_support"]),
+                "null_rows": means["coverage"]["source_support"]["null_rows"],
             },
             "report": "source_support",
             "details": [
@@ -133,30 +136,6 @@ class SourceSupportEvaluator(BaseEvaluator):
                 for row, label in zip(rows, read_labels(data, self.label_column), strict=True)
             ],
         }
-
-    def _means(self, scores: Mapping[str, Sequence[Score]], units: Sequence[Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        intervals: dict[str, Any] = {}
-        reasons: dict[str, str] = {}
-        coverage: dict[str, Any] = {}
-        for name in MEANS:
-            scored = [(s.value, u) for s, u in zip(scores[name], units, strict=True)]
-            values = [value for value, _ in scored if value is not None]
-            own_units = [unit for value, unit in scored if value is not None]
-            null_rows = _reasons(scores[name])
-            coverage[name] = {
-                "n_scored": len(values),
-                "n_total": len(scored),
-                "null_rows": null_rows,
-            }
-            found[name] = math.fsum(values) / len(values) if values else None
-            interval = mean_interval(values, own_units, seed=self.seed, resamples=self.resamples)
-            intervals[f"{name}_ci95"] = None if interval is None else list(interval)
-            if not values:
-                reasons[name] = max(null_rows, key=null_rows.__getitem__, default="no_rows")
-            if interval is None:
-                reasons[f"{name}_ci95"] = "fewer_than_two_scored_rows"
-        return {**found, **intervals, "reasons": reasons, "coverage": coverage}
 
     def _agreement(
         self,
@@ -223,10 +202,6 @@ def _check_ids(rows: Sequence[SupportedResponse], data: Sequence[Mapping[str, An
                 f"row {number}: the prediction is for 'id' {row.id!r}, the data set has "
                 f"{str(name)!r} there: run the inference again (-m infer -r)"
             )
-
-
-def _reasons(scores: Sequence[Score]) -> dict[str, int]:
-    return dict(Counter(score.reason or "unknown" for score in scores if score.value is None))
 
 
 def _reasons_of_auc(agreement: Mapping[str, Any], of_means: Mapping[str, str]) -> dict[str, str]:

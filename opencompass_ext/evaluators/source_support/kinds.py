@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.metrics.better_worse import pair_agreement
-from opencompass_ext.metrics.score import Score
+from opencompass_ext.metrics.score import Score, set_score
 
 
 def kind_results(
@@ -42,7 +41,8 @@ def kind_results(
                 "grounded": grounded[kind],
                 "n": len(of),
                 **{
-                    name: _mean([column[i] for i in of.values()]) for name, column in scores.items()
+                    name: set_score([column[i] for i in of.values()]).mean
+                    for name, column in scores.items()
                 },
             }
             for kind, of in kinds.items()
@@ -80,8 +80,3 @@ def _agreement(
         "rate": seen.strict_rate,
         "rate_ci95": seen.strict_rate_ci95,
     }
-
-
-def _mean(scores: Sequence[Score]) -> float | None:
-    values = [score.value for score in scores if score.value is not None]
-    return math.fsum(values) / len(values) if values else None

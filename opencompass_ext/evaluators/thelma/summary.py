@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opencompass_ext.datasets.rag_rows import response_key
+from opencompass_ext.evaluators.means import mean_entries
 from opencompass_ext.evaluators.thelma.evidence import evidence
 from opencompass_ext.evaluators.thelma.judged import JudgedRow, ScoringOptions
-from opencompass_ext.evaluators.thelma.means import mean_entries
 from opencompass_ext.evaluators.thelma.rows import RagRow
 from opencompass_ext.judging.prompts.fence import injection_signs
 from opencompass_ext.metrics.score import Score

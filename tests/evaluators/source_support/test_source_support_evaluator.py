@@ -87,7 +87,7 @@ def test_without_a_scored_row_metrics_are_null_with_a_reason():
     results = evaluate([nothing("a", "no_response")])
     assert results["source_support"] is None
     assert results["reasons"]["source_support"] == "no_response"
-    assert results["reasons"]["source_support_ci95"] == "fewer_than_two_scored_rows"
+    assert results["reasons"]["source_support_ci95"] == "no_response"
     assert "auc" not in results
 
 
@@ -159,6 +159,14 @@ def test_intervals_resample_the_unit_that_is_named():
     assert evaluate(predictions, data, unit_column="answer")["token_support_ci95"] != by_row
     with pytest.raises(DataError, match="row 0 has no 'page', the unit_column"):
         evaluate(predictions, data, unit_column="page")
+
+
+def test_rows_of_one_unit_have_no_interval_and_a_reason_that_says_so():
+    predictions, data = many([(1, 0.9, 4), (0, 0.5, 4)])
+    results = evaluate(predictions, data, unit_column="answer")
+    assert results["source_support"] == pytest.approx(0.7)
+    assert results["source_support_ci95"] is None
+    assert results["reasons"]["source_support_ci95"] == "fewer_than_two_scored_units"
 
 
 def test_kinds_are_compared_within_their_group():

@@ -123,10 +123,6 @@ def _diagnosis(results: Mapping[str, Results]) -> Section:
                         rule["fix"],
                     )
                 )
-    (low, high), *_ = {
-        (part_of(of, "diagnosis", "low_below"), part_of(of, "diagnosis", "high_from"))
-        for of in results.values()
-    }
     if not rows:
         return Section("Diagnosis", text=("No pattern of low and high metrics holds.",))
     columns: list[str | Column] = [
@@ -137,10 +133,22 @@ def _diagnosis(results: Mapping[str, Results]) -> Section:
         "Diagnosis",
         table=make_table(columns, rows),
         notes=(
-            f"Low is below {low}, high is {high} or more; the paper names no numbers.",
+            *_cut_offs(results),
             "rows: those that show the pattern, of those whose metrics decide it.",
         ),
     )
+
+
+def _cut_offs(results: Mapping[str, Results]) -> Iterator[str]:
+    """Yield which values are low and which high, system by system where they differ in that."""
+    of_systems = {
+        system: (part_of(of, "diagnosis", "low_below"), part_of(of, "diagnosis", "high_from"))
+        for system, of in results.items()
+    }
+    for low, high in dict.fromkeys(of_systems.values()):
+        with_these = [system for system, ends in of_systems.items() if ends == (low, high)]
+        whose = "Low" if len(with_these) == len(of_systems) else f"{', '.join(with_these)}: low"
+        yield f"{whose} is below {low}, high is {high} or more; the paper names no numbers."
 
 
 def _comparison(first: str, a: Results, second: str, b: Results, *, is_detail: bool) -> Section:

@@ -79,6 +79,15 @@ def test_the_diagnosis_names_the_component_to_mend(results_of):
     assert "Low is below 0.5, high is 0.7 or more" in shown.notes[0]
 
 
+def test_cut_offs_that_differ_are_told_by_system(results_of):
+    usual, strict = results_of(["Bananas."] * 4), results_of(["Bananas."] * 4, low=0.6, high=0.9)
+    shown = section(thelma_report("d", {"a": usual, "b": strict, "c": usual}), "Diagnosis")
+    assert [note.partition(";")[0] for note in shown.notes[:2]] == [
+        "a, c: low is below 0.5, high is 0.7 or more",
+        "b: low is below 0.6, high is 0.9 or more",
+    ]
+
+
 def test_a_set_without_any_pattern_says_so(results_of):
     found = results_of(["number0 is a prime."], metrics=["groundedness"])
     shown = section(thelma_report("d", {"a": found}), "Diagnosis")

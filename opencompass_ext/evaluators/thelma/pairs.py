@@ -55,9 +55,10 @@ class ThelmaPairsEvaluator(ThelmaEvaluator):
             **{f"{name}_agreement": seen.strict_rate for name, seen in found.items()},
             **{f"{name}_agreement_ci95": seen.strict_rate_ci95 for name, seen in found.items()},
             "reasons": {
-                f"{name}_agreement": "no_pair_scored"
+                f"{name}_agreement{of}": "no_pair_scored"
                 for name, seen in found.items()
                 if seen.strict_rate is None
+                for of in ("", "_ci95")
             },
             "coverage": {f"{name}_agreement": _coverage(seen) for name, seen in found.items()},
             "agreement": {name: seen._asdict() for name, seen in found.items()},

@@ -73,7 +73,10 @@ def test_a_pair_with_a_side_without_a_score_enters_no_rate(agreement, four_pairs
 def test_no_scored_pair_has_no_rate_and_a_reason(agreement):
     found = agreement(pair(1, "I don't know.", "No idea, I don't know."), metrics=["groundedness"])
     assert found["groundedness_agreement"] is found["groundedness_agreement_ci95"] is None
-    assert found["reasons"] == {"groundedness_agreement": "no_pair_scored"}
+    assert found["reasons"] == {
+        "groundedness_agreement": "no_pair_scored",
+        "groundedness_agreement_ci95": "no_pair_scored",
+    }
 
 
 def test_details_name_pair_and_side(agreement, four_pairs):

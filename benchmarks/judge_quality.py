@@ -98,7 +98,7 @@ def quality(
     graded = [(row, v.probability) for row, v in read if v.probability is not None]
     if graded:
         labels = [bool(row["grounded"]) for row, _ in graded]
-        chances = [float(chance) for _, chance in graded if chance is not None]
+        chances = [chance for _, chance in graded]
         units = None if unit is None else [row[unit] for row, _ in graded]
         found["auc"] = roc_auc(labels, chances)
         found["auc_ci95"] = roc_auc_interval(labels, chances, units, seed=0)
@@ -188,6 +188,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.repeats < 1 or (args.limit is not None and args.limit < 1):
         parser.error("--repeats and --limit must be at least 1")
+    if args.out is not None and (args.out.is_dir() or not args.out.absolute().parent.is_dir()):
+        # Before the judge is paid.
+        parser.error(f"--out {args.out} must be a file in a folder that exists")
     try:
         config = load_config(args.config)
         if "judge" not in config:

@@ -80,3 +80,12 @@ def test_a_config_without_a_judge_is_told(script, tmp_path, capsys):
     config.write_text("models = []\n")
     assert script.main([str(config)]) == 2
     assert "has no 'judge'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("out", ["nowhere/quality.json", "."])
+def test_a_place_that_cannot_be_written_is_told_before_the_judge_is_asked(
+    script, tmp_path, capsys, out
+):
+    with pytest.raises(SystemExit):
+        script.main([str(tmp_path / "none.py"), "--out", str(tmp_path / out)])
+    assert "must be a file in a folder that exists" in capsys.readouterr().err

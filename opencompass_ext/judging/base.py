@@ -11,6 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 
 Message = Mapping[str, str]
 
+REPLY_FORMATS = ("json_schema", "json_object", "text")
+"""How an endpoint can be asked for JSON, the strictest way first."""
+
 
 class Unit(NamedTuple):
     """A unit and the number it has in a prompt."""

@@ -16,13 +16,14 @@ from opencompass_ext.endpoints.address import (
     read_key,
 )
 from opencompass_ext.errors import ConfigError, MissingDependencyError
-from opencompass_ext.judging.base import BaseJudge, Call, Reply
+from opencompass_ext.judging.base import REPLY_FORMATS, BaseJudge, Call, Reply
+from opencompass_ext.judging.checks import check_counts
 from opencompass_ext.registry import JUDGES
 
 if TYPE_CHECKING:
     from opencompass_ext.judging.chat_client import ChatClient
 
-_FORMATS = ("auto", "json_schema", "json_object", "text")
+_FORMATS = ("auto", *REPLY_FORMATS)
 _HINTS = {
     404: "Check url, which usually ends in /v1, and model, the name it is served under",
     400: "Check model and extra_body",
@@ -85,18 +86,17 @@ class EndpointJudge(BaseJudge):
         max_attempts: int = 5,
         give_up_after: int = 20,
     ) -> None:
-        for name, value in (
-            ("max_tokens", max_tokens),
-            ("context_tokens", context_tokens),
-            ("concurrency", concurrency),
-            ("requests_per_minute", requests_per_minute),
-            ("max_attempts", max_attempts),
-            ("give_up_after", give_up_after),
-        ):
-            if value is None and name in ("context_tokens", "requests_per_minute"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
+        check_counts(
+            max_tokens=max_tokens,
+            concurrency=concurrency,
+            max_attempts=max_attempts,
+            give_up_after=give_up_after,
+        )
+        check_counts(
+            may_be_none=True,
+            context_tokens=context_tokens,
+            requests_per_minute=requests_per_minute,
+        )
         check_seconds(timeout=timeout, deadline=deadline)
         check_key_env(key_env)
         if response_format not in _FORMATS:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.judging.base import BaseJudge, Call, Reply
+from opencompass_ext.judging.checks import check_counts
 from opencompass_ext.judging.local_units import (
     MOST_UNIT_CHARS,
     bounded,
@@ -70,14 +71,8 @@ class LocalJudge(BaseJudge):
         batch_size: int | None = None,
         most_units: int = 32,
     ) -> None:
-        for name, value in (
-            ("max_tokens", max_tokens),
-            ("context_tokens", context_tokens),
-            ("batch_size", batch_size if batch_size is not None else 1),
-            ("most_units", most_units),
-        ):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
+        check_counts(max_tokens=max_tokens, context_tokens=context_tokens, most_units=most_units)
+        check_counts(may_be_none=True, batch_size=batch_size)
         if units not in UNITS:
             raise ConfigError(f"units must be one of {', '.join(UNITS)}, got {units!r}")
         self.units = units

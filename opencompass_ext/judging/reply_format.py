@@ -12,12 +12,11 @@ import logging
 import re
 from typing import Any
 
-from opencompass_ext.judging.base import Call, Message, Reply
+from opencompass_ext.judging.base import REPLY_FORMATS, Call, Message, Reply
 from opencompass_ext.judging.replies import has_form
 
 logger = logging.getLogger(__name__)
 
-FORMATS = ("json_schema", "json_object", "text")
 # Answers that say nothing about the form, being cut or refused, before it is left as it is.
 _MOST_SILENT = 3
 _SPEAKS_OF_FORMAT = re.compile(r"response_format|json_schema|json_object|schema|grammar", re.I)
@@ -27,16 +26,16 @@ class ReplyFormat:
     """The form one endpoint is asked in.
 
     Args:
-        wanted: One of ``FORMATS``, or ``"auto"`` to find out.
+        wanted: One of ``REPLY_FORMATS``, or ``"auto"`` to find out.
         url: Of the endpoint, for the log.
 
     Attributes:
-        now: One of ``FORMATS``.
+        now: One of ``REPLY_FORMATS``.
         is_settled: Whether it has been found out.
     """
 
     def __init__(self, wanted: str, url: str) -> None:
-        self.now = FORMATS[0] if wanted == "auto" else wanted
+        self.now = REPLY_FORMATS[0] if wanted == "auto" else wanted
         self.is_settled = wanted != "auto"
         self._is_fixed = self.is_settled
         self._url = url
@@ -59,9 +58,9 @@ class ReplyFormat:
 
     def step_down(self, why: str) -> bool:
         """Ask in a simpler form from now on; return False if there is none."""
-        if self._is_fixed or self.now == FORMATS[-1]:
+        if self._is_fixed or self.now == REPLY_FORMATS[-1]:
             return False
-        simpler = FORMATS[FORMATS.index(self.now) + 1]
+        simpler = REPLY_FORMATS[REPLY_FORMATS.index(self.now) + 1]
         logger.info("%s: does not do %s (%s), trying %s", self._url, self.now, why[:120], simpler)
         self.now = simpler
         self.is_settled = False
@@ -70,7 +69,7 @@ class ReplyFormat:
     def start_over(self) -> None:
         """Go back to the first form: what was refused was the request, not its form."""
         if not self._is_fixed:
-            self.now, self.is_settled = FORMATS[0], False
+            self.now, self.is_settled = REPLY_FORMATS[0], False
 
     def note_reply(self, call: Call, reply: Reply) -> bool:
         """Take note of an answer; return False if the same call is to be sent once more."""
@@ -81,7 +80,7 @@ class ReplyFormat:
             if self._silent >= _MOST_SILENT:
                 self._settle()
             return True
-        if self.now == FORMATS[-1] or has_form(call.kind, reply.text):
+        if self.now == REPLY_FORMATS[-1] or has_form(call.kind, reply.text):
             self._settle()
             return True
         return not self.step_down("the reply cannot be read")

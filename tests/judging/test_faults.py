@@ -406,8 +406,8 @@ def test_many_problems_do_not_flood_the_log(open_session, caplog):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"units_per_call": 0}, "units_per_call must be at least 1, got 0"),
-        ({"units_per_call": 2.5}, "units_per_call must be a whole number, got 2.5"),
+        ({"units_per_call": 0}, "units_per_call must be a whole number of at least 1, got 0"),
+        ({"units_per_call": 2.5}, "units_per_call must be a whole number of at least 1, got 2.5"),
         ({"lang": "xx"}, "no language 'xx'"),
     ],
 )

@@ -93,8 +93,10 @@ class JudgeSession:
 
     def close(self) -> None:
         """Close transcript and cache."""
-        self._transcript.close()
-        self._close_cache()
+        try:
+            self._transcript.close()
+        finally:
+            self._close_cache()
 
     def _close_cache(self) -> None:
         if self._cache is not None:

@@ -3,14 +3,14 @@
 One JSON line per reply, appended as it comes::
 
     {"request": "9f2c...", "kind": "supported", "prompt_version": "...", "part": [1, 1],
-     "messages": [...], "max_tokens": 1024, "reply": "...", "finish_reason": "stop",
-     "parsed": [...], "problem": null, "reason": null, "message": null, "usage": {...},
-     "seconds": 0.8, "attempts": 1, "from": "judge", "served_as": "...", "reply_format": "...",
-     "time": "2026-01-01T12:00:00"}
+     "units": [1, 2], "messages": [...], "max_tokens": 1024, "reply": "...",
+     "finish_reason": "stop", "parsed": [...], "problem": null, "reason": null, "message": null,
+     "usage": {...}, "seconds": 0.8, "attempts": 1, "from": "judge", "served_as": "...",
+     "reply_format": "...", "time": "2026-01-01T12:00:00"}
 
 ``problem`` says why a reply could not be used; ``reason`` and ``message`` why none came. A request
-that got no reply, or one cut by a lower limit than the run's, is asked again by the next run; every
-other one is not.
+that got no reply is asked again by the next run; so is one whose reply a lower limit than that
+run's has cut, or may have cut as nothing says that it is whole. Every other one is not.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Transcript:
     def find(self, key: str, max_tokens: int) -> Reply | None:
         """Return the last reply to a request.
 
-        None if there is none yet, or only one that a lower limit than ``max_tokens`` cut.
+        None if there is none yet, or only one under a lower limit than ``max_tokens`` that is not
+        known to be whole.
         """
         place = self._places.get(bytes.fromhex(key))
         if place is None:
@@ -117,11 +118,14 @@ class Transcript:
 
     def close(self) -> None:
         """Put everything on disk and close the file."""
-        if self._descriptor >= 0:
-            with writing(self.path):
-                os.fsync(self._descriptor)
-                os.close(self._descriptor)
-            self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        with writing(self.path):
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def _read(self) -> None:
         damaged = 0

@@ -1,5 +1,6 @@
 """What was said is kept: over a kill, over runs, and never a failure in the place of an answer."""
 
+import errno
 import json
 import os
 import signal
@@ -267,6 +268,20 @@ def test_a_session_that_cannot_open_leaves_no_file_open(open_session, tmp_path, 
     (tmp_path / broken).mkdir()
     with pytest.raises(OutputError, match=broken):
         open_session(cache="cache.db")
+    assert open_files(tmp_path) == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are read from /proc")
+def test_a_transcript_that_cannot_be_put_on_disk_leaves_no_file_open(
+    open_session, tmp_path, monkeypatch
+):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    session = open_session(cache="cache.db")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OutputError, match="the disk is full"):
+        session.close()
     assert open_files(tmp_path) == []
 
 

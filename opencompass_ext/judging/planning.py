@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from opencompass_ext.errors import ConfigError
 from opencompass_ext.judging.base import BaseJudge, Call, Unit
 from opencompass_ext.judging.jobs import DecomposeJob, Job, MatchJob
 from opencompass_ext.judging.pieces import in_halves, pack, split_text
@@ -53,7 +54,11 @@ class Planner:
         self._count = judge.count_tokens
 
     def decompose(self, question: Decompose) -> tuple[DecomposeResult, Iterator[Job]]:
-        """Return where the units will come together, and the jobs that fetch them."""
+        """Return where the units will come together, and the jobs that fetch them.
+
+        Raises:
+            ConfigError: The judge's ``max_tokens`` is too small for any list of units.
+        """
         query = None if question.kind == "subquestions" else question.query
         make = functools.partial(
             decompose_call, self._templates, question.kind, query=query, max_tokens=self._max_tokens
@@ -63,7 +68,7 @@ class Planner:
             parts = [question.text]
             is_too_long = room is not None and self._count(question.text) > room
         else:
-            size = self._max_tokens // _REPLY_PER_TEXT
+            size = self._tokens_of_list(question.kind)
             size = size if room is None else min(size, room)
             is_too_long = size < _LEAST_TOKENS
             parts = [] if is_too_long else split_text(question.text, size, self._count)
@@ -127,6 +132,16 @@ class Planner:
                     [ids[piece.owner] for piece in group],
                     self._templates,
                 )
+
+    def _tokens_of_list(self, kind: str) -> int:
+        """Return how long a text may be for the list of its units to fit a reply."""
+        size = self._max_tokens // _REPLY_PER_TEXT
+        if size < _LEAST_TOKENS:
+            raise ConfigError(
+                f"max_tokens={self._max_tokens} of the judge is too little for a list of {kind}: "
+                f"give it {_REPLY_PER_TEXT * _LEAST_TOKENS} at the very least"
+            )
+        return size
 
     @property
     def _max_tokens(self) -> int:

@@ -106,6 +106,7 @@ class JudgeSession:
         """Return the units of each text, in order; equal questions are asked once.
 
         Raises:
+            ConfigError: The judge's ``max_tokens`` is too small for any list of units.
             ModelError: The judge cannot be used at all. What it said before is on record.
         """
         results: dict[Decompose, DecomposeResult] = {}

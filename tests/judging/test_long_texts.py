@@ -4,6 +4,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
+from opencompass_ext.errors import ConfigError
 from opencompass_ext.judging import Decompose, Match, ScriptedJudge, Source
 from opencompass_ext.judging.base import estimate_tokens
 from opencompass_ext.judging.pieces import pack, split_text
@@ -114,6 +115,16 @@ def test_one_part_without_units_makes_the_whole_null(open_session):
     judge = ScriptedJudge(max_tokens=300, faults={"yellow": ["timeout"]})
     (found,) = open_session(judge).decompose([Decompose("facts", text)])
     assert (found.units, found.reason) == (None, "judge_timeout")
+
+
+def test_replies_too_short_for_any_list_are_a_mistake_of_the_config(open_session):
+    session = open_session(ScriptedJudge(max_tokens=63))
+    with pytest.raises(
+        ConfigError, match="max_tokens=63 of the judge is too little for a list of facts: give"
+    ):
+        session.decompose([Decompose("facts", "It is here.")])
+    source = Source("s", "It is here.")
+    assert session.match([Match("supported", ("It is here.",), sources=(source,))])[0][0].is_yes
 
 
 @pytest.mark.parametrize("context_tokens", [100, 700])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.cosines import make_embedder
 from opencompass_ext.evaluators.thelma.asking import judge_rows
 from opencompass_ext.evaluators.thelma.judged import ScoringOptions
 from opencompass_ext.evaluators.thelma.options import (
@@ -241,12 +242,7 @@ class ThelmaEvaluator(BaseEvaluator):
     def _embedder(self) -> SentenceEmbedder | None:
         if self.similarity == "judge":
             return None
-        from opencompass_ext.models.embedding import SentenceEmbedder
-
-        try:
-            embedder = SentenceEmbedder(**self.embedding_model)
-        except TypeError as error:
-            raise ConfigError(f"embedding_model: {error}") from error
+        embedder = make_embedder(self.embedding_model)
         embedder.load()
         return embedder
 

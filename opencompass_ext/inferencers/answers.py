@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from opencompass_ext.errors import ConfigError, DataError
@@ -62,6 +62,11 @@ class AnswerInferencer(ScoringInferencer):
         self.context = context
         self.prefix_token = prefix_token
         self.long_text = long_text
+
+    @classmethod
+    def columns_to_insert(cls, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Return the column of the question; the answer follows the prompt by itself."""
+        return ("question",)
 
     @abstractmethod
     def texts_of(self, asked: Asked, row: Mapping[str, Any]) -> Mapping[str, LabelledText]:

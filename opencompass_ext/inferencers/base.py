@@ -66,6 +66,17 @@ class BaseInferencer(ABC):
         self.save_every = save_every
         self.progress = progress
 
+    @classmethod
+    def columns_to_insert(cls, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Return the columns that a template, where there is one, must insert.
+
+        So that a config which leaves one out is refused before anything runs.
+
+        Args:
+            arguments: Those of the constructor that the config gives.
+        """
+        return ()
+
     def inference(
         self,
         retriever: Any,

@@ -54,6 +54,12 @@ class InferencePPLOnlyInferencer(ScoringInferencer):
         self.label_column = label_column
         self.token_details = token_details
 
+    @classmethod
+    def columns_to_insert(cls, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Return the columns that are labelled, or the one that the data's ranges refer to."""
+        labelled = arguments.get("labelled_columns")
+        return [arguments.get("text_column", "text")] if labelled is None else labelled
+
     def settings(self) -> Mapping[str, Any]:
         """Return the settings that change what a prediction holds."""
         return {"token_details": self.token_details}

@@ -68,6 +68,15 @@ class PromptTemplate:
         self.ice_token = ice_token
         self._known_fields: set[str] = set()
 
+    def inserts(self, column: str) -> bool:
+        """Return whether the template inserts a column of this name into every prompt.
+
+        Example:
+            >>> PromptTemplate("Q: {question}").inserts("question")
+            True
+        """
+        return f"{{{column}}}" in _whole_text(self.template)
+
     def render(
         self,
         columns: Mapping[str, Any],

@@ -24,7 +24,7 @@ from opencompass_ext.registry import (
     TASKS,
 )
 from opencompass_ext.schema import keys
-from opencompass_ext.schema.dicts import check_component, check_keys, check_list
+from opencompass_ext.schema.dicts import check_component, check_keys, check_list, is_cheap_to_build
 from opencompass_ext.schema.helpers import check_helpers
 from opencompass_ext.schema.problems import Problem, tell
 from opencompass_ext.schema.twins import check_twins
@@ -166,21 +166,40 @@ def _judge(judge: Any, path: str) -> Iterator[Problem]:
 
 
 def _infer_cfg(infer_cfg: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    yield from check_keys(infer_cfg, keys.INFER_CFG, path)
-    yield from _optional(infer_cfg, "prompt_template", PROMPT_TEMPLATES, path)
-    yield from _optional(infer_cfg, "ice_template", PROMPT_TEMPLATES, path)
-    yield from _optional(infer_cfg, "retriever", RETRIEVERS, path, given=keys.GIVEN_TO_RETRIEVER)
-    yield from _optional(infer_cfg, "inferencer", INFERENCERS, path, given=keys.GIVEN_TO_INFERENCER)
-    has_template = "prompt_template" in infer_cfg or "ice_template" in infer_cfg
-    if not has_template and _needs_template(infer_cfg.get("inferencer")):
-        yield Problem(path, "needs a 'prompt_template' (or an 'ice_template')")
+    problems = [
+        *check_keys(infer_cfg, keys.INFER_CFG, path),
+        *_optional(infer_cfg, "prompt_template", PROMPT_TEMPLATES, path),
+        *_optional(infer_cfg, "ice_template", PROMPT_TEMPLATES, path),
+        *_optional(infer_cfg, "retriever", RETRIEVERS, path, given=keys.GIVEN_TO_RETRIEVER),
+        *_optional(infer_cfg, "inferencer", INFERENCERS, path, given=keys.GIVEN_TO_INFERENCER),
+    ]
+    yield from problems
+    if not problems:
+        yield from _template(infer_cfg, path)
 
 
-def _needs_template(inferencer: Any) -> bool:
-    try:
-        return getattr(INFERENCERS.get(inferencer["type"]), "needs_template", True)
-    except (ConfigError, KeyError, TypeError):
-        return True
+def _template(infer_cfg: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """Yield what an inferencer misses of its template; both are in order taken alone."""
+    inferencer = infer_cfg["inferencer"]
+    cls = INFERENCERS.get(inferencer["type"])
+    key = next((k for k in ("prompt_template", "ice_template") if k in infer_cfg), None)
+    if key is None:
+        if getattr(cls, "needs_template", True):
+            yield Problem(path, "needs a 'prompt_template' (or an 'ice_template')")
+        return
+    columns_to_insert = getattr(cls, "columns_to_insert", None)
+    if columns_to_insert is None or not is_cheap_to_build(
+        PROMPT_TEMPLATES.get(infer_cfg[key]["type"])
+    ):
+        return
+    template = PROMPT_TEMPLATES.build(infer_cfg[key])
+    for column in columns_to_insert(inferencer):
+        if not template.inserts(column):
+            yield Problem(
+                f"{path}.{key}.template",
+                f"must insert {{{column}}}, which {cls.__name__} looks for, got "
+                f"{template.template!r:.80}",
+            )
 
 
 def _stage(stage: Any, name: str) -> Iterator[Problem]:

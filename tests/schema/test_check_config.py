@@ -56,6 +56,40 @@ def test_a_template_may_be_left_out_where_the_inferencer_needs_none(config):
     assert check_config(config) == []
 
 
+@pytest.mark.parametrize(
+    ("inferencer", "template", "column"),
+    [
+        ({"type": "PPLqaInferencer"}, "Answer well.", "question"),
+        ({"type": "GEvalInferencer"}, {"round": [{"role": "HUMAN", "prompt": "q"}]}, "question"),
+        ({"type": "InferencePPLOnlyInferencer"}, "{txt}", "text"),
+        ({"type": "InferencePPLOnlyInferencer", "text_column": "body"}, "{text}", "body"),
+        ({"type": "InferencePPLOnlyInferencer", "labelled_columns": ["a", "b"]}, "{a}", "b"),
+    ],
+)
+def test_a_template_without_what_the_inferencer_looks_for(config, inferencer, template, column):
+    infer_cfg = config["datasets"][0]["infer_cfg"]
+    infer_cfg["inferencer"] = inferencer
+    infer_cfg["prompt_template"]["template"] = template
+    (problem,) = problems(config)
+    assert "datasets[0].infer_cfg.prompt_template.template: must insert" in problem
+    assert f"must insert {{{column}}}, which {inferencer['type']} looks for" in problem
+
+
+@pytest.mark.parametrize(
+    ("inferencer", "template"),
+    [
+        ({"type": "PPLqaInferencer"}, {"round": [{"role": "HUMAN", "prompt": "{question}"}]}),
+        ({"type": "InferencePPLOnlyInferencer", "labelled_columns": ["a"]}, "{b} {a}"),
+        ({"type": "GenInferencer", "max_out_len": 4}, "Say something."),
+    ],
+)
+def test_a_template_with_what_the_inferencer_looks_for(config, inferencer, template):
+    infer_cfg = config["datasets"][0]["infer_cfg"]
+    infer_cfg["inferencer"] = inferencer
+    infer_cfg["prompt_template"]["template"] = template
+    assert check_config(config) == []
+
+
 def test_the_judge_of_an_evaluator_is_checked(config):
     judge = {"type": "EndpointJudge", "modle": "m"}
     config["datasets"][0]["eval_cfg"]["evaluator"] = {"type": "ThelmaEvaluator", "judge_cfg": judge}

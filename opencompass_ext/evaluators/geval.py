@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from opencompass_ext.evaluators.answers import (
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.metrics.geval import Rating
 from opencompass_ext.metrics.geval import geval as geval_of
+from opencompass_ext.metrics.mean import mean_of
 from opencompass_ext.metrics.score import Score
 from opencompass_ext.registry import EVALUATORS
 
@@ -121,8 +121,7 @@ def geval_predictor(ratings: Sequence[Rating]) -> Predictor:
 
 def mean_mass(ratings: Sequence[Rating]) -> float | None:
     """Return the mean probability that the ratings have together; None without a rating."""
-    masses = [rating.mass for rating in ratings if rating.mass is not None]
-    return statistics.fmean(masses) if masses else None
+    return mean_of([rating.mass for rating in ratings if rating.mass is not None])
 
 
 def mass_statement(ratings: Sequence[Rating]) -> list[str]:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from opencompass_ext.metrics.bootstrap import bootstrap_interval
+from opencompass_ext.metrics.mean import mean_of
 
 
 def mean_nll(nlls: Sequence[float | None], token_lens: Sequence[int]) -> float | None:
@@ -109,8 +110,7 @@ def example_weighted_mean(nlls: Sequence[float | None], token_lens: Sequence[int
         >>> example_weighted_mean([2.0, 9.0], [4, 2])
         2.5
     """
-    means = [nll / tokens for nll, tokens in _scored(nlls, token_lens)]
-    return math.fsum(means) / len(means) if means else None
+    return mean_of([nll / tokens for nll, tokens in _scored(nlls, token_lens)])
 
 
 def mean_nll_interval(

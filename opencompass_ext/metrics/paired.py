@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from opencompass_ext.metrics.bootstrap import mean_interval, paired_permutation_p
+from opencompass_ext.metrics.mean import mean_of
 
 FEW_ROWS = 20
 """Below so many common rows a comparison says little, whatever its p-value."""
@@ -71,13 +71,9 @@ def compare_paired(
         n_common=len(pairs),
         n_first=len(own),
         n_second=len(other),
-        mean_first=_mean([a for a, _ in pairs]),
-        mean_second=_mean([b for _, b in pairs]),
-        difference=_mean(differences),
+        mean_first=mean_of([a for a, _ in pairs]),
+        mean_second=mean_of([b for _, b in pairs]),
+        difference=mean_of(differences),
         difference_ci95=mean_interval(differences, seed=seed),
         p_value=paired_permutation_p(differences, seed=seed),
     )
-
-
-def _mean(values: list[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opencompass_ext.metrics.bootstrap import RESAMPLES, bootstrap_interval, mean_interval
+from opencompass_ext.metrics.mean import mean_of
 from opencompass_ext.metrics.ranks import Correlation, kendall_tau_b, ranks
 
 Interval = tuple[float, float]
@@ -91,7 +92,7 @@ def rank_agreement(
         pooled_ci95=bootstrap_interval(
             lambda counts: _resampled(tables, counts), len(ranked), seed=seed, resamples=resamples
         ),
-        mean=math.fsum(defined) / len(defined) if defined else None,
+        mean=mean_of(defined),
         mean_ci95=mean_interval(defined, seed=seed, resamples=resamples),
         questions=len(ranked),
         questions_in_mean=len(defined),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from opencompass_ext.metrics.mean import mean_of
 
 
 class Score(NamedTuple):
@@ -49,7 +50,7 @@ def mean_score(scores: Sequence[Score], *, if_empty: str) -> Score:
         if score.value is None:
             return score
         values.append(score.value)
-    return Score(math.fsum(values) / len(values)) if values else Score(None, if_empty)
+    return Score(mean_of(values)) if values else Score(None, if_empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def set_score(rows: Sequence[Score]) -> SetScore:
     values = [score.value for score in rows if score.value is not None]
     reasons = Counter(score.reason or "unknown" for score in rows if score.value is None)
     return SetScore(
-        mean=math.fsum(values) / len(values) if values else None,
+        mean=mean_of(values),
         n_scored=len(values),
         n_total=len(rows),
         reasons=dict(reasons),

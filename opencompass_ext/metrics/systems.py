@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from opencompass_ext.metrics.bootstrap import RESAMPLES, mean_interval, median_interval
+from opencompass_ext.metrics.mean import mean_of
 from opencompass_ext.metrics.ranks import ranks
 
 Interval = tuple[float, float]
@@ -94,16 +95,9 @@ def rank_systems(
     sign = 1.0 if higher_is_better else -1.0
     wins = {system: _win_rate(system, answered, sign) for system in answered}
     common_means = {
-        system: _mean([of_system[q] for q in common]) for system, of_system in answered.items()
+        system: mean_of([of_system[q] for q in common]) for system, of_system in answered.items()
     }
-    ranked_by = None
-    places: dict[str, float] = {}
-    if len(answered) > 1 and common:
-        ranked_by = "common_mean"
-        places = _places({name: -sign * (common_means[name] or 0.0) for name in answered})
-    elif any(rate is not None for rate, _ in wins.values()):
-        ranked_by = "win_rate"
-        places = _places({name: -rate for name, (rate, _) in wins.items() if rate is not None})
+    ranked_by, places = _ranked(common_means, wins, sign)
     found = [
         SystemScore(
             system=system,
@@ -127,6 +121,19 @@ def rank_systems(
     return Ranking(tuple(found), len(common), len(questions), ranked_by)
 
 
+def _ranked(
+    common_means: Mapping[str, float | None],
+    wins: Mapping[str, tuple[float | None, int]],
+    sign: float,
+) -> tuple[str | None, dict[str, float]]:
+    """Return by what the systems are ranked, and their ranks; nothing ranks one alone."""
+    goodness = {name: sign * mean for name, mean in common_means.items() if mean is not None}
+    if len(goodness) > 1:
+        return "common_mean", _places(goodness)
+    rates = {name: rate for name, (rate, _) in wins.items() if rate is not None}
+    return ("win_rate", _places(rates)) if rates else (None, {})
+
+
 def _win_rate(
     system: str, answered: Mapping[str, Mapping[Any, float]], sign: float
 ) -> tuple[float | None, int]:
@@ -138,12 +145,9 @@ def _win_rate(
             if question in of_other:
                 lead = sign * (score - of_other[question])
                 won.append(0.5 if not lead else float(lead > 0))
-    return _mean(won), len(won)
+    return mean_of(won), len(won)
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def _places(badness: Mapping[str, float]) -> dict[str, float]:
-    return dict(zip(badness, ranks(list(badness.values())), strict=True))
+def _places(goodness: Mapping[str, float]) -> dict[str, float]:
+    badness = [-value for value in goodness.values()]
+    return dict(zip(goodness, ranks(badness), strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from opencompass_ext.evaluators.answers.statements import (
 )
 from opencompass_ext.evaluators.answers.systems import systems_table
 from opencompass_ext.metrics.bootstrap import MIN_UNITS, mean_interval
+from opencompass_ext.metrics.mean import mean_of
 
 ONE_QUESTION = "fewer_than_two_questions"
 _WITHOUT_VALUE = {
@@ -126,8 +126,7 @@ def _mean(
         reasons = dict.fromkeys((name, f"{name}_ci95"), _main_reason(primary))
     elif interval is None:
         reasons[f"{name}_ci95"] = ONE_QUESTION
-    mean = math.fsum(values) / len(values) if values else None
-    return {name: mean, f"{name}_ci95": interval, "reasons": reasons}
+    return {name: mean_of(values), f"{name}_ci95": interval, "reasons": reasons}
 
 
 def _put(

@@ -10,6 +10,7 @@ from typing import Any
 from opencompass_ext.datasets.values import is_number
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.checks import check_resampling
 from opencompass_ext.metrics.nll import (
     bits_per_byte,
     example_weighted_mean,
@@ -40,6 +41,9 @@ class AverageInferencePPLEvaluator(BaseEvaluator):
     Args:
         seed: Seed of the bootstrap.
 
+    Raises:
+        ConfigError: ``seed`` is no whole number of at least 0.
+
     Example:
         >>> results = AverageInferencePPLEvaluator().score(ppl=[2.0, 9.0], token_len=[4, 2])
         >>> round(results["average_ppl"], 4), results["example_weighted_mean"]
@@ -47,6 +51,7 @@ class AverageInferencePPLEvaluator(BaseEvaluator):
     """
 
     def __init__(self, seed: int = 0) -> None:
+        check_resampling(seed)
         self.seed = seed
 
     def score(

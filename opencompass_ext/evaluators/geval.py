@@ -15,6 +15,7 @@ from opencompass_ext.evaluators.answers import (
     read_rows,
 )
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.checks import check_resampling
 from opencompass_ext.metrics.geval import Rating
 from opencompass_ext.metrics.geval import geval as geval_of
 from opencompass_ext.metrics.mean import mean_of
@@ -34,9 +35,13 @@ class GEvalEvaluator(BaseEvaluator):
     Args:
         seed: Seed of all intervals.
         resamples: Resamples of each interval.
+
+    Raises:
+        ConfigError: ``seed`` or ``resamples`` is no number that can be.
     """
 
     def __init__(self, seed: int = 0, resamples: int = 1000) -> None:
+        check_resampling(seed, resamples)
         self.seed = seed
         self.resamples = resamples
 

@@ -13,6 +13,7 @@ from opencompass_ext.evaluators.answers import (
     read_rows,
 )
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.checks import check_resampling
 from opencompass_ext.metrics.gptscore import gptscore as gptscore_of
 from opencompass_ext.registry import EVALUATORS
 
@@ -28,9 +29,13 @@ class GPTScoreEvaluator(BaseEvaluator):
     Args:
         seed: Seed of all intervals.
         resamples: Resamples of each interval.
+
+    Raises:
+        ConfigError: ``seed`` or ``resamples`` is no number that can be.
     """
 
     def __init__(self, seed: int = 0, resamples: int = 1000) -> None:
+        check_resampling(seed, resamples)
         self.seed = seed
         self.resamples = resamples
 

@@ -13,6 +13,7 @@ from opencompass_ext.evaluators.answers import (
     read_rows,
 )
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.checks import check_embedding_model, check_resampling
 from opencompass_ext.evaluators.cosines import nearest_cosines
 from opencompass_ext.evaluators.geval import geval_predictor, mass_statement, read_ratings
 from opencompass_ext.evaluators.gptscore import gptscore_predictor
@@ -42,6 +43,9 @@ class PPLqaEvaluator(BaseEvaluator):
             ``SentenceEmbedder``. With several sources the nearest one counts.
         seed: Seed of all intervals.
         resamples: Resamples of each interval.
+
+    Raises:
+        ConfigError: An option has a value it cannot have.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class PPLqaEvaluator(BaseEvaluator):
         seed: int = 0,
         resamples: int = 1000,
     ) -> None:
+        check_embedding_model(embedding_model)
+        check_resampling(seed, resamples)
         self.embedding_model = embedding_model
         self.seed = seed
         self.resamples = resamples

@@ -8,6 +8,7 @@ from typing import Any
 from opencompass_ext.datasets.rag_rows import response_key, sources_of
 from opencompass_ext.errors import DataError, PredictionsError
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.checks import check_embedding_model, check_resampling
 from opencompass_ext.evaluators.cosines import nearest_cosines
 from opencompass_ext.evaluators.means import mean_entries
 from opencompass_ext.evaluators.source_support.kinds import kind_results
@@ -49,6 +50,9 @@ class SourceSupportEvaluator(BaseEvaluator):
             ``SentenceEmbedder``. With several sources the nearest one counts.
         seed: Seed of all intervals.
         resamples: Resamples of each interval.
+
+    Raises:
+        ConfigError: An option has a value it cannot have.
     """
 
     def __init__(
@@ -59,6 +63,8 @@ class SourceSupportEvaluator(BaseEvaluator):
         seed: int = 0,
         resamples: int = 1000,
     ) -> None:
+        check_embedding_model(embedding_model)
+        check_resampling(seed, resamples)
         self.label_column = label_column
         self.unit_column = unit_column
         self.embedding_model = embedding_model

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.evaluators.base import BaseEvaluator
+from opencompass_ext.evaluators.checks import check_resampling
 from opencompass_ext.evaluators.cosines import make_embedder
 from opencompass_ext.evaluators.thelma.asking import judge_rows
 from opencompass_ext.evaluators.thelma.judged import ScoringOptions
 from opencompass_ext.evaluators.thelma.options import (
     check_judge,
     check_probabilities,
-    check_seed,
     check_shares,
     check_similarity,
     chosen_metrics,
@@ -125,7 +125,7 @@ class ThelmaEvaluator(BaseEvaluator):
         check_judge(judge_cfg)
         check_similarity(similarity, embedding_model)
         check_shares(low=low, high=high, min_coverage=min_coverage, min_judged=min_judged)
-        check_seed(seed)
+        check_resampling(seed)
         if low > high:
             raise ConfigError(f"low={low} must not be above high={high}")
         self.judge_cfg = judge_cfg

@@ -56,16 +56,6 @@ def check_probabilities(judge: BaseJudge, *, soft: bool) -> None:
         )
 
 
-def check_seed(seed: Any) -> None:
-    """Check that a seed is one.
-
-    Raises:
-        ConfigError: It is no whole number of at least 0.
-    """
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise ConfigError(f"seed must be a whole number of at least 0, got {seed!r}")
-
-
 def check_similarity(similarity: str, embedding_model: Mapping[str, Any] | None) -> None:
     """Check that an embedding model is given where it is used, and only there.
 

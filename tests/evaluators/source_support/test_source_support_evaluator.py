@@ -197,7 +197,7 @@ def test_the_cosine_of_the_nearest_source_is_a_rival(monkeypatch):
     data[0]["sources"], data[1]["sources"] = ["far", "near", " "], ["far"]
     labelled = evaluate(predictions, data, embedding_model={"path": "somewhere"})["labelled"]
     assert {r["name"]: r["auc"] for r in labelled["scores"]}["cosine"] == 1.0
-    with pytest.raises(ConfigError, match="embedding_model: "):
+    with pytest.raises(ConfigError, match="embedding_model must be a dict with the 'path'"):
         evaluate(predictions, data, embedding_model={"paht": "somewhere"})
 
 

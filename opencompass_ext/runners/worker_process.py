@@ -72,7 +72,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """End the worker, and all that it started, now."""
         # Once it has been waited for, its number may belong to somebody else.
-        if self._process.poll() is None:
+        if self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def read_events(self) -> list[Event]:
@@ -84,8 +84,14 @@ class WorkerProcess:
         return [event_from_line(line) for line in lines]
 
     def has_ended(self) -> bool:
-        """Whether the process is gone. Its last events may still be unread."""
-        return self._process.poll() is not None
+        """Whether the process is gone. Its last events may still be unread.
+
+        What it has left behind goes too: it would keep its GPU memory from the next worker.
+        """
+        if self._process.returncode is None and _has_died(self._process):
+            self.kill()
+            self._process.wait()
+        return self._process.returncode is not None
 
     def close(self) -> None:
         """Free what is left of a worker that has ended."""
@@ -101,6 +107,13 @@ class WorkerProcess:
         name = signal.Signals(-code).name
         hint = " (often the system running out of memory)" if -code == signal.SIGKILL else ""
         return f"the worker was killed by {name}{hint}"
+
+
+def _has_died(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process is dead. It is not waited for, so that its number stays its own."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13: what the worker has left stays
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def open_log(log: str) -> BinaryIO:

@@ -1,5 +1,6 @@
 """Tasks that say where they ran and misbehave on demand."""
 
+import fcntl
 import json
 import logging
 import os
@@ -94,10 +95,16 @@ class EchoTask(BaseTask):
         os.kill(os.getpid(), signal.SIGSEGV)
 
     def die_with_a_child_left(self, tries):
-        if os.fork() == 0:
-            time.sleep(20)
-            os._exit(0)
+        self.leave_a_child(tries)
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def leave_a_child(self, tries):
+        """Leave a process behind that holds a lock until it ends."""
+        with open(Path(self.spec.run_folder) / "lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fork() == 0:
+                time.sleep(20)
+                os._exit(0)
 
 
 class NoTask:

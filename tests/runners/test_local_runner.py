@@ -1,6 +1,8 @@
+import fcntl
 import io
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -177,6 +179,20 @@ def test_a_dead_worker_fails_its_own_dataset_alone(launch, deed, error):
     outcomes, _ = launch({"m": {}}, [{"abbr": "a", "do": deed}, {"abbr": "b"}])
     assert [o.status for o in outcomes] == ["failed", "done"]
     assert outcomes[0].error == error
+
+
+@pytest.mark.parametrize("deed", ["die_with_a_child_left", "leave_a_child"])
+def test_a_worker_leaves_no_process_behind(launch, tmp_path, deed):
+    launch({"m": {}}, datasets("a", do=deed))
+    with open(tmp_path / "lock") as file:
+        end = time.monotonic() + 10
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < end, "the child is there still"
+                time.sleep(0.05)
 
 
 def test_fail_fast_skips_what_has_not_started(launch):

@@ -15,8 +15,8 @@ from opencompass_ext.predictions.final_file import changed_row
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.redact import hide_secrets
 from opencompass_ext.registry import EVALUATORS, TASKS
+from opencompass_ext.schema.signatures import constructor_keys
 from opencompass_ext.tasks.base import BaseTask, ModelCache, ReportProgress, build_dataset
-from opencompass_ext.tasks.openicl_infer import takes_argument
 
 
 @TASKS.register_module()
@@ -87,9 +87,8 @@ class OpenICLEvalTask(BaseTask):
             "evidence": self.run_folder.evidence(self.model["abbr"], self.dataset["abbr"]),
             "progress": report,
         }
-        evaluator_class = EVALUATORS.get(config["type"])
-        wanted = [name for name in given if takes_argument(evaluator_class, name, by_name=True)]
-        return EVALUATORS.build(config, **{name: given[name] for name in wanted})
+        taken = constructor_keys(EVALUATORS.get(config["type"])).known
+        return EVALUATORS.build(config, **{name: given[name] for name in given if name in taken})
 
     def _test_set(self, path: Path, row_count: int) -> Any:
         dataset = build_dataset(self.dataset)

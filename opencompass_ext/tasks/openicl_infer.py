@@ -11,6 +11,7 @@ from opencompass_ext.errors import DataError
 from opencompass_ext.outputs import rows_path
 from opencompass_ext.records import RowRange
 from opencompass_ext.registry import INFERENCERS, PROMPT_TEMPLATES, RETRIEVERS, TASKS
+from opencompass_ext.schema.signatures import constructor_keys
 from opencompass_ext.tasks.base import BaseTask, ModelCache, ReportProgress, build_dataset
 
 # Keys of a model that are defaults for the inferencer's arguments of the same name.
@@ -72,14 +73,14 @@ class OpenICLInferTask(BaseTask):
     def _build_inferencer(
         self, config: Mapping[str, Any], models: ModelCache, report: ReportProgress
     ) -> Any:
-        inferencer_class = INFERENCERS.get(config["type"])
+        taken = constructor_keys(INFERENCERS.get(config["type"]))
         extra = {
             key: self.model[key]
             for key in _INFERENCER_DEFAULTS
-            if key in self.model and takes_argument(inferencer_class, key)
+            if key in self.model and (taken.is_open or key in taken.known)
         }
         # Asked for by name: inferencers written for OpenCompass take any keyword and use few.
-        if takes_argument(inferencer_class, "progress", by_name=True):
+        if "progress" in taken.known:
             extra["progress"] = report
         return INFERENCERS.build(config, model=models.get(self.model), **extra)
 
@@ -88,34 +89,3 @@ def takes_rows(inferencer_class: type) -> bool:
     """Whether the ``inference`` of a class can be asked for some of the rows."""
     inference = getattr(inferencer_class, "inference", None)
     return inference is not None and "rows" in inspect.signature(inference).parameters
-
-
-def takes_argument(cls: type, name: str, *, by_name: bool = False) -> bool:
-    """Whether a class can be built with the keyword argument ``name``.
-
-    An ``__init__`` with ``**kwargs`` is taken to hand them to that of its base class.
-
-    Args:
-        cls: The class.
-        name: The argument.
-        by_name: Do not count an outermost ``**kwargs`` that takes anything.
-
-    Example:
-        >>> class Base:
-        ...     def __init__(self, size, **kwargs): ...
-        >>> class Derived(Base):
-        ...     def __init__(self, *args, color=None, **kwargs): ...
-        >>> takes_argument(Derived, "size"), takes_argument(Derived, "weight")
-        (True, True)
-        >>> takes_argument(Derived, "weight", by_name=True)
-        False
-    """
-    for ancestor in cls.__mro__:
-        if ancestor is object or "__init__" not in vars(ancestor):
-            continue
-        parameters = inspect.signature(vars(ancestor)["__init__"]).parameters
-        if name in parameters:
-            return True
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-            return False
-    return not by_name

@@ -64,6 +64,8 @@ def read_group(config: Mapping[str, Any]) -> Group:
     for key in config:
         if key not in _KEYS:
             raise ConfigError(f"{where} has no key {key!r}: {did_you_mean(key, _KEYS)}")
+    if not isinstance(config.get("metric") or "", str):
+        raise ConfigError(f"{where}: metric must be a text, got {config['metric']!r}")
     if not isinstance(config.get("name"), str):
         raise ConfigError(f"a summary group needs the key 'name', a text; got {dict(config)!r}")
     members = _members(where, config.get("subsets"))
@@ -108,7 +110,12 @@ def combine(
     if without_value:
         reason = f"no value of {', '.join(without_value)}"
         return PairResults(metrics={group.metric: None}, reasons={group.metric: reason})
-    value, problem = _apply(group.operation, values, group.weights)
+    try:
+        value, problem = _apply(group.operation, values, group.weights)
+    except OverflowError:
+        value, problem = math.inf, None
+    if value is not None and not math.isfinite(value):
+        value, problem = None, "too_large_for_a_float"
     reasons = {} if problem is None else {group.metric: problem}
     return PairResults(metrics={group.metric: value}, reasons=reasons)
 
@@ -154,6 +161,8 @@ def _weights(
 ) -> tuple[float, ...]:
     if weights is None:
         return (1.0,) * len(members)
+    if not isinstance(weights, Mapping):
+        raise ConfigError(f"{where}: weights must be a dict of numbers by name, got {weights!r}")
     names = [(name, f"{name}@{metric}") for name, metric in members]
     known = [name for pair in names for name in pair[:1]]
     for name, weight in weights.items():

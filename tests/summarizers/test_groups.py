@@ -87,6 +87,18 @@ def test_a_harmonic_mean_of_zero_is_null():
 
 
 @pytest.mark.parametrize(
+    "operation",
+    [{"std": True}, {"weights": {"x": 9, "y": 1}}, {"weights": {"x": 9, "y": 1}, "sum": True}],
+)
+def test_a_value_beyond_floats_is_null_with_a_reason(operation):
+    results = {"x": PairResults({"m": 1e308}), "y": PairResults({"m": 1.0})}
+    group = read_group({"name": "g", "subsets": ["x", "y"], **operation})
+    result = combine(group, results, {"x": ["m"], "y": ["m"]})
+    assert list(result.metrics.values()) == [None]
+    assert list(result.reasons.values()) == ["too_large_for_a_float"]
+
+
+@pytest.mark.parametrize(
     ("config", "says"),
     [
         ({"subsets": ["a"]}, "needs the key 'name'"),
@@ -99,6 +111,8 @@ def test_a_harmonic_mean_of_zero_is_null():
         ({"name": "g", "subsets": ["a"], "std": True, "sum": True}, "choose one of std, sum"),
         ({"name": "g", "subsets": ["abc"], "weights": {"abd": 1}}, "did you mean 'abc'"),
         ({"name": "g", "subsets": ["a", "b"], "weights": {"a": 1}}, "gives no weight to 'b'"),
+        ({"name": "g", "subsets": ["a"], "weights": [1]}, "weights must be a dict of numbers"),
+        ({"name": "g", "subsets": ["a"], "metric": 5}, "metric must be a text, got 5"),
         ({"name": "g", "subsets": ["a"], "weights": {"a": 0}}, "the weights sum to 0"),
         ({"name": "g", "subsets": ["a"], "weights": {"a": -1}}, "a number from 0 up"),
         ({"name": "g", "subsets": ["a"], "weights": {"a": "1"}}, "a number from 0 up"),

@@ -183,7 +183,7 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--no-strict",
         action="store_true",
-        help="warn of unknown keys in the config instead of refusing them",
+        help="warn of unknown keys in the config and leave them out instead of refusing them",
     )
 
 

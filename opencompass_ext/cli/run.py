@@ -32,7 +32,7 @@ def run_command(argv: Sequence[str]) -> int:
     # Everything below costs time that --help should not.
     from opencompass_ext.config import format_config
     from opencompass_ext.running.run import execute
-    from opencompass_ext.schema import check_config, complete_config
+    from opencompass_ext.schema import check_config, complete_config, without_unknown_keys
     from opencompass_ext.user_code import allow_imports_from
 
     assembled = assemble(args)
@@ -46,8 +46,9 @@ def run_command(argv: Sequence[str]) -> int:
     )
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    has_infer = assembled.config.get("infer") is not None
-    config = apply_flags(complete_config(assembled.config), args, has_infer=has_infer)
+    known = without_unknown_keys(assembled.config, args.mode) if warnings else assembled.config
+    has_infer = known.get("infer") is not None
+    config = apply_flags(complete_config(known), args, has_infer=has_infer)
     return execute(
         config,
         mode=args.mode,

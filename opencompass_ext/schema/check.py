@@ -57,7 +57,7 @@ def check_config(
     Raises:
         ConfigError: Something is wrong; one line for each thing.
     """
-    return _report(_whole(config, sources, mode), sources, origin, strict)
+    return _report(problems_of(config, sources, mode), sources, origin, strict)
 
 
 def check_parts(
@@ -86,7 +86,8 @@ def _report(
     return tell(found, place)
 
 
-def _whole(config: Mapping[str, Any], sources: Sequence[Path], mode: str) -> Iterator[Problem]:
+def problems_of(config: Mapping[str, Any], sources: Sequence[Path], mode: str) -> Iterator[Problem]:
+    """Yield what is wrong with a config; see ``check_config``."""
     yield from check_helpers(config, sources)
     for section in ("models", "datasets"):
         if section not in config:

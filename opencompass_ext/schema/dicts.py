@@ -34,7 +34,10 @@ def check_keys(value: Any, keys: Keys, key_path: str) -> Iterator[Problem]:
                 yield Problem(path, f"must be {expected}, got {_shown(item)}")
         elif not keys.is_open or difflib.get_close_matches(name, keys.known, cutoff=0.8):
             yield Problem(
-                path, f"unknown key, {did_you_mean(name, list(keys.known))}", is_unknown_key=True
+                path,
+                f"unknown key, {did_you_mean(name, list(keys.known))}",
+                is_unknown_key=True,
+                is_unread=not keys.is_open,
             )
     for name, key in keys.known.items():
         if key.is_required and name not in value:

@@ -14,12 +14,14 @@ class Problem:
     Attributes:
         key_path: Where, such as ``models[0].run_cfg.num_gpu``; empty for the whole config.
         message: What was expected and what came.
-        is_unknown_key: It is a key nobody reads, which a run can survive.
+        is_unknown_key: It is a key that is not known, which a run can survive.
+        is_unread: Nothing would take that key: a run survives it once it is left out.
     """
 
     key_path: str
     message: str
     is_unknown_key: bool = False
+    is_unread: bool = False
 
 
 def tell(problems: Iterable[Problem], place: Callable[[str], str]) -> list[str]:

@@ -12,6 +12,7 @@ from opencompass_ext.errors import ConfigError, ModelError, ModelLoadError
 from opencompass_ext.outputs import RunFolder
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.registry import DATASETS, MODELS, TASKS
+from opencompass_ext.schema import keys
 
 if TYPE_CHECKING:
     from opencompass_ext.models import BaseModel
@@ -19,20 +20,8 @@ if TYPE_CHECKING:
 # Called with rows done, rows in all, and tokens done since the task began.
 ReportProgress = Callable[[int, int, int], None]
 
-# Keys of a model that speak of how it is used, not of what it is.
-_USAGE_KEYS = frozenset(
-    {
-        "abbr",
-        "batch_size",
-        "max_out_len",
-        "min_out_len",
-        "pred_postprocessor",
-        "run_cfg",
-        "summarizer_abbr",
-    }
-)
 # Keys of a dataset that its class does not take.
-STAGE_KEYS = frozenset({"abbr", "eval_cfg", "infer_cfg", "k", "n"})
+STAGE_KEYS = frozenset(keys.dataset(needs_evaluator=False).known)
 
 
 class ModelCache:
@@ -48,7 +37,7 @@ class ModelCache:
         Raises:
             ModelLoadError: There is no such model.
         """
-        arguments = {k: v for k, v in config.items() if k not in _USAGE_KEYS}
+        arguments = {k: v for k, v in config.items() if k not in keys.MODEL.known}
         key = json.dumps(arguments, sort_keys=True)
         if self._model is None or key != self._key:
             self._model = None

@@ -104,6 +104,12 @@ def test_unknown_keys_can_be_let_pass(config_file, write, capsys):
     assert "warning: odd.py:16: workdir: unknown key" in capsys.readouterr().err
 
 
+def test_an_unknown_key_that_is_let_pass_does_not_stop_the_run(config_file, write):
+    write("odd.py", config_file.read_text().replace("vocab_size=4", "vocab_size=4, colour='red'"))
+    assert main(["odd.py"]) == 2
+    assert main(["odd.py", "--no-strict", "--debug"]) == 0
+
+
 def run_unread(*argv, cwd, unbuffered, stderr=subprocess.PIPE):
     """Run a command line whose output goes into a pipe that nobody reads."""
     read_end, write_end = os.pipe()

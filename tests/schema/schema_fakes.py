@@ -1,0 +1,5 @@
+"""Classes as a user may write them."""
+
+
+class OpenModel:
+    def __init__(self, size=0, **kwargs): ...

@@ -9,6 +9,7 @@ from typing import Any
 
 from opencompass_ext.datasets.values import is_number
 from opencompass_ext.errors import PredictionsError
+from opencompass_ext.evaluators.answers import read_reason
 from opencompass_ext.evaluators.base import BaseEvaluator
 from opencompass_ext.evaluators.checks import check_resampling
 from opencompass_ext.metrics.nll import (
@@ -78,13 +79,20 @@ class AverageInferencePPLEvaluator(BaseEvaluator):
             reason: Why ``ppl`` is None, per row.
 
         Raises:
-            PredictionsError: A row's ``ppl`` or ``token_len`` is not a number that can be.
+            PredictionsError: A cell of a column is not a number that can be, or no text.
         """
+        for name, column in (
+            ("byte_len", byte_len),
+            ("unscored_tokens", unscored_tokens),
+            ("truncated_tokens", truncated_tokens),
+            ("unaligned_chars", unaligned_chars),
+        ):
+            _check_counts(name, column)
         pairs = [_checked(i, *pair) for i, pair in enumerate(zip(ppl, token_len, strict=True))]
         nlls, tokens = [nll for nll, _ in pairs], [count for _, count in pairs]
         row_reasons = [
-            None if nll is not None else (given or "non_finite_nll")
-            for nll, given in zip(nlls, reason or [None] * len(nlls), strict=True)
+            None if nll is not None else (read_reason(given, row) or "non_finite_nll")
+            for row, (nll, given) in enumerate(zip(nlls, reason or [None] * len(nlls), strict=True))
         ]
         metrics, reasons = _metrics(nlls, tokens, byte_len)
         interval = mean_nll_interval(nlls, tokens, seed=self.seed)
@@ -152,14 +160,26 @@ def _checked(row: int, nll: Any, tokens: Any) -> tuple[float | None, int]:
     finite = float(nll) if is_number(nll) else None
     if tokens is None and finite is None:
         return None, 0
-    # OpenCompass's files may hold whole numbers as floats.
-    if not is_number(tokens) or tokens < 0 or tokens != tokens // 1:
+    if not _is_count(tokens):
         raise PredictionsError(f"row {row}: 'token_len' must be a whole number, got {tokens!r}")
     if finite and tokens == 0:
         raise PredictionsError(
             f"row {row}: 'ppl' is {nll!r} over 'token_len' 0: a sum over no token is 0"
         )
     return finite, int(tokens)
+
+
+def _check_counts(name: str, column: Sequence[Any] | None) -> None:
+    for row, count in enumerate(column or ()):
+        if count is not None and not _is_count(count):
+            raise PredictionsError(
+                f"row {row}: {name!r} must be a whole number or null, got {count!r:.80}"
+            )
+
+
+def _is_count(value: Any) -> bool:
+    # OpenCompass's files may hold whole numbers as floats.
+    return is_number(value) and value >= 0 and value == value // 1
 
 
 def _total(column: Sequence[int | None] | None) -> int | None:

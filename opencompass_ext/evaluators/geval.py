@@ -12,6 +12,7 @@ from opencompass_ext.evaluators.answers import (
     answer_details,
     answer_results,
     read_part,
+    read_reason,
     read_rows,
 )
 from opencompass_ext.evaluators.base import BaseEvaluator
@@ -97,11 +98,11 @@ def read_ratings(column: Sequence[Any], reasons: Sequence[str | None] | None) ->
         reasons: Why a row has no likelihoods, per row; None when all have them.
 
     Raises:
-        PredictionsError: An entry is something else, or a rating no number.
+        PredictionsError: An entry is something else, a rating no number, or a reason no text.
     """
     found = []
     for row, choices in enumerate(column):
-        reason = reasons[row] if reasons else None
+        reason = read_reason(reasons[row] if reasons else None, row)
         if choices is None or reason is not None:
             found.append(Rating(None, None, reason or "not_scored"))
             continue

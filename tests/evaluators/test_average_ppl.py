@@ -155,6 +155,9 @@ def test_results_are_strict_json():
         (row(2.0, 1.5), "row 1: 'token_len' must be a whole number, got 1.5"),
         (row(2.0, 10**400), "row 1: 'token_len' must be a whole number, got 1000"),
         (row(2.0, "4"), "row 1: 'token_len' must be a whole number, got '4'"),
+        (row(2.0, 4, byte_len="9"), "row 1: 'byte_len' must be a whole number or null, got '9'"),
+        (row(2.0, 4, unaligned_chars=-1), "row 1: 'unaligned_chars' must be a whole number or"),
+        (row(None, 4, reason=3), "row 1: 'reason' must be text or null, got 3"),
         (row(2.0, 0), "row 1: 'ppl' is 2.0 over 'token_len' 0"),
     ],
 )

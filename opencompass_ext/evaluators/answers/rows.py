@@ -96,6 +96,7 @@ def read_part(value: Any, row: int, column: str, reason: str | None = None) -> P
         >>> read_part(None, 0, "q", "blank_answer")
         Part(nll=None, tokens=0, reason='blank_answer')
     """
+    reason = read_reason(reason, row)
     if value is None:
         return Part(None, 0, reason or "not_scored")
     if not isinstance(value, Mapping) or "ppl" not in value or "token_len" not in value:
@@ -119,7 +120,18 @@ def read_part(value: Any, row: int, column: str, reason: str | None = None) -> P
         reason = "truncated_text"
     if reason is not None:
         return Part(None, int(tokens), reason)
-    return Part(nll, int(tokens), value.get("reason"))
+    return Part(nll, int(tokens), read_reason(value.get("reason"), row))
+
+
+def read_reason(value: Any, row: int) -> str | None:
+    """Return why a row of the predictions, or a part of it, has no value; None where it has one.
+
+    Raises:
+        PredictionsError: It is no text.
+    """
+    if value is not None and not isinstance(value, str):
+        raise PredictionsError(f"row {row}: 'reason' must be text or null, got {value!r:.80}")
+    return value
 
 
 def _read_row(number: int, row: Mapping[str, Any]) -> AnswerRow:
@@ -134,13 +146,18 @@ def _read_row(number: int, row: Mapping[str, Any]) -> AnswerRow:
         raise DataError(f"row {number}: 'rank' must be a number, 1 for the best, got {rank!r:.80}")
     if grounded is not None and grounded not in (0, 1):
         raise DataError(f"row {number}: 'grounded' must be 0 or 1, got {grounded!r:.80}")
+    preferences = row.get("preferences") or ()
+    if not isinstance(preferences, (list, tuple)):
+        raise DataError(
+            f"row {number}: 'preferences' must be a list of preferences, got {preferences!r:.80}"
+        )
     return AnswerRow(
         question=str(row["id"]),
         system=str(row["model"]),
         chars=len(str(row["answer"])),
         category=None if category is None else str(category),
         rank=None if rank is None else float(rank),
-        votes=tuple(_read_vote(number, vote) for vote in row.get("preferences") or ()),
+        votes=tuple(_read_vote(number, vote) for vote in preferences),
         grounded=None if grounded is None else bool(grounded),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opencompass_ext.errors import DataError
 from opencompass_ext.metrics.better_worse import pair_agreement
 from opencompass_ext.metrics.score import Score, set_score
 
@@ -26,9 +27,18 @@ def kind_results(
         ``means``: per kind, with ``grounded`` and the mean of each score; ``pairs``: per grounded
         and ungrounded kind, for each score, in how many groups the grounded one is higher. None
         when no row has a kind and a group.
+
+    Raises:
+        DataError: A kind or a group is neither text nor a whole number.
     """
     kinds: dict[str, dict[Any, int]] = {}
     for number, row in enumerate(rows):
+        for column in ("kind", "group"):
+            if not isinstance(row.get(column), (str, int, type(None))):
+                raise DataError(
+                    f"row {number}: {column!r} must be text or a whole number, got "
+                    f"{row[column]!r:.80}"
+                )
         if row.get("kind") is not None and row.get("group") is not None:
             kinds.setdefault(str(row["kind"]), {})[row["group"]] = number
     if not kinds:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opencompass_ext.datasets.values import is_number
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.evaluators.answers import read_part
 from opencompass_ext.metrics.score import Score
@@ -21,7 +22,8 @@ from opencompass_ext.metrics.source_support import (
 NO_TOKENS = Score(None, "no_token_details")
 """The model told the sums only, not the NLL of each token."""
 
-_COLUMNS = ("start", "end", "after_sources", "alone")
+_PLACES = ("start", "end")
+_COLUMNS = (*_PLACES, "after_sources", "alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,11 @@ def read_response(number: int, row: Mapping[str, Any]) -> SupportedResponse:
     reason = row.get("reason")
     readings = _readings(row, number, "", reason)
     tokens = _tokens(row.get("tokens"), number)
+    given = row.get("sentences") or ()
+    if not isinstance(given, (list, tuple)):
+        raise _not_sentences(number, given)
     sentences = tuple(
-        _sentence(number, place, sentence, tokens)
-        for place, sentence in enumerate(row.get("sentences") or ())
+        _sentence(number, place, sentence, tokens) for place, sentence in enumerate(given)
     )
     nothing = None if reason is None else Score(None, reason)
     scores = {
@@ -109,12 +113,11 @@ def _readings(row: Mapping[str, Any], number: int, where: str, reason: str | Non
 def _sentence(
     number: int, place: int, sentence: Any, tokens: Mapping[str, Sequence[Any]] | None
 ) -> Sentence:
-    if not isinstance(sentence, Mapping) or not {"start", "end"} <= sentence.keys():
-        raise PredictionsError(
-            f"row {number}: 'sentences' must hold 'start', 'end' and two readings each, got "
-            f"{sentence!r:.80}; run the inference again (-r)"
-        )
-    start, end = sentence["start"], sentence["end"]
+    if not isinstance(sentence, Mapping):
+        raise _not_sentences(number, sentence)
+    start, end = sentence.get("start"), sentence.get("end")
+    if not isinstance(start, int) or not isinstance(end, int):
+        raise _not_sentences(number, sentence)
     return Sentence(
         start,
         end,
@@ -123,18 +126,31 @@ def _sentence(
     )
 
 
+def _not_sentences(number: int, given: Any) -> PredictionsError:
+    return PredictionsError(
+        f"row {number}: 'sentences' must hold 'start', 'end' and two readings each, got "
+        f"{given!r:.80}; run the inference again (-r)"
+    )
+
+
 def _tokens(tokens: Any, number: int) -> Mapping[str, Sequence[Any]] | None:
     if tokens is None:
         return None
     is_table = isinstance(tokens, Mapping) and all(
-        isinstance(tokens.get(name), list) for name in _COLUMNS
+        isinstance(tokens.get(name), list) and all(_fits(name, value) for value in tokens[name])
+        for name in _COLUMNS
     )
     if not is_table or len({len(tokens[name]) for name in _COLUMNS}) != 1:
         raise PredictionsError(
-            f"row {number}: 'tokens' must hold the columns {', '.join(_COLUMNS)}, of one length, "
-            f"got {tokens!r:.80}; run the inference again (-r)"
+            f"row {number}: 'tokens' must hold numbers in columns {', '.join(_COLUMNS)} of one "
+            f"length, got {tokens!r:.80}; run the inference again (-r)"
         )
     return tokens
+
+
+def _fits(column: str, value: Any) -> bool:
+    """Return whether a value can stand in a column of tokens: null for nats without a number."""
+    return is_number(value) or (value is None and column not in _PLACES)
 
 
 def _token_support(

@@ -291,6 +291,11 @@ def test_the_order_of_the_rows_changes_no_score(graded_set, evaluate):
         ({"a": {"ppl": 10**400, "token_len": 3}}, "row 0: 'ppl' of 'a' must be a number, got 1000"),
         ({"a": {"ppl": 1.0, "token_len": 1.5}}, "row 0: 'token_len' of 'a' must be a whole"),
         ({"a": {"ppl": 1.0, "token_len": 0}}, "row 0: 'ppl' of 'a' is 1.0 over 'token_len' 0"),
+        (
+            {"a": {"ppl": None, "token_len": 3, "reason": {}}},
+            "row 0: 'reason' must be text or null",
+        ),
+        ({"reason": 3}, "row 0: 'reason' must be text or null, got 3"),
         ({"answer_chars": "long"}, "row 0: 'answer_chars' must be a whole number, got 'long'"),
         ({"id": "q9"}, "row 0: the prediction is for 'id' 'q9', the data set has 'q1' there"),
         ({"model": "y"}, "row 0: the prediction is for 'model' 'y', the data set has 'x' there"),
@@ -307,6 +312,7 @@ def test_predictions_that_cannot_be_are_named(evaluate, make, change, says):
     [
         ({"id": None}, "row 0 has no 'id'"),
         ({"rank": "first"}, "row 0: 'rank' must be a number, 1 for the best, got 'first'"),
+        ({"preferences": 1}, "row 0: 'preferences' must be a list of preferences, got 1"),
         ({"grounded": 2}, "row 0: 'grounded' must be 0 or 1, got 2"),
         ({"preferences": ["x"]}, "row 0: a preference is"),
         (

@@ -169,6 +169,16 @@ def test_rows_of_one_unit_have_no_interval_and_a_reason_that_says_so():
     assert results["reasons"]["source_support_ci95"] == "fewer_than_two_scored_units"
 
 
+@pytest.mark.parametrize("column", ["kind", "group"])
+def test_a_kind_or_group_that_is_none_is_refused(column):
+    predictions, data = many([(1, 0.9, 4), (0, 0.5, 4)])
+    for number, row in enumerate(data):
+        row.update(kind="ab"[number], group=1)
+    data[1][column] = ["b"]
+    with pytest.raises(DataError, match=f"row 1: '{column}' must be text or a whole number"):
+        evaluate(predictions, data)
+
+
 def test_kinds_are_compared_within_their_group():
     predictions, data = many([(1, 0.9, 4), (0, 0.5, 4), (1, 0.4, 4), (0, 0.6, 4)])
     for number, row in enumerate(data):
@@ -206,7 +216,11 @@ def test_the_cosine_of_the_nearest_source_is_a_rival(monkeypatch):
     [
         ({"after_sources": {"ppl": 1.0}}, "row 0: 'after_sources' must hold 'ppl' and 'token_len'"),
         ({"alone": reading([1.0])}, "'after_sources' counts 3 tokens and 'alone' 1"),
-        ({"tokens": {"start": [0]}}, "'tokens' must hold the columns"),
+        ({"tokens": {"start": [0]}}, "'tokens' must hold numbers in columns start, end"),
+        ({"tokens": {**GOOD["tokens"], "end": [1, 2, None]}}, "'tokens' must hold numbers"),
+        ({"tokens": {**GOOD["tokens"], "alone": [1.0, "2", 3.0]}}, "'tokens' must hold numbers"),
+        ({"sentences": 3}, "'sentences' must hold 'start', 'end'"),
+        ({"reason": ["why"]}, "'reason' must be text or null"),
         ({"sentences": [3]}, "'sentences' must hold 'start', 'end'"),
         ({"id": "z"}, "the prediction is for 'id' 'z', the data set has 'a' there"),
     ],

@@ -1,4 +1,4 @@
-"""Measures how well SmolLM2-135M predicts worked solutions: GSM8K in English, GAOKAO in Chinese.
+"""Measure how well SmolLM2-135M predicts worked solutions: GSM8K in English, GAOKAO in Chinese.
 
 python run.py examples/eval_inference_ppl.py
 """

@@ -1,6 +1,6 @@
-"""Measures the mean NLL of final answers, by a config as OpenCompass users write it.
+"""Measure the mean NLL of final answers with a config written for OpenCompass.
 
-All names are OpenCompass's; the package of that name need not be installed.
+All names are OpenCompass's; OpenCompass itself need not be installed.
 """
 
 from mmengine.config import read_base

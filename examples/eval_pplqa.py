@@ -1,4 +1,4 @@
-"""Ranks six systems on MT-Bench by PPLqa with SmolLM2-135M, beside what people preferred.
+"""Rank six systems on MT-Bench by PPLqa with SmolLM2-135M, and compare with human preferences.
 
 python run.py examples/eval_pplqa.py
 

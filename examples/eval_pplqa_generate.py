@@ -1,9 +1,9 @@
-"""Lets two models answer 16 questions, which eval_pplqa_rank_generated.py then ranks.
+"""Have two models answer 16 questions, for eval_pplqa_rank_generated.py to rank.
 
 python run.py examples/eval_pplqa_generate.py -m infer
 python run.py examples/eval_pplqa_rank_generated.py
 
-The second command reads the answers of the latest run of the first.
+The second command reads the answers from the latest run of the first.
 """
 
 from mmengine.config import read_base
@@ -18,7 +18,7 @@ with read_base():
 
 models = [*_smollm, *_gemma]
 for _model in _gemma:
-    # It only goes on with a text, and would ask the next question by itself.
+    # A base model continues the text, and would go on to write the next question itself.
     _model.update(max_out_len=256, stop_words=["\nQuestion:"])
 
 datasets = [

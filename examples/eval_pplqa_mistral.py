@@ -1,4 +1,4 @@
-"""Measures PPLqa on MT-Bench with the evaluator of the paper, Mistral-7B-Instruct-v0.2, on a GPU.
+"""Measure PPLqa on MT-Bench with the paper's evaluator, Mistral-7B-Instruct-v0.2, on a GPU.
 
 python run.py examples/eval_pplqa_mistral.py
 """
@@ -14,7 +14,7 @@ with read_base():
     )
     from opencompass_ext.configs.models.hf_mistral_7b_instruct_v0_2 import models
 
-# The sanity battery tells which answers this evaluator can tell apart at all.
+# The sanity battery shows which kinds of answers this evaluator can tell apart at all.
 datasets = [*_mtbench, *_sanity]
 
 work_dir = "outputs/pplqa_mistral"

@@ -1,10 +1,10 @@
-"""Ranks the models that eval_pplqa_generate.py let answer, with SmolLM2-135M as the evaluator.
+"""Rank the answers from eval_pplqa_generate.py, with SmolLM2-135M as the evaluator.
 
 python run.py examples/eval_pplqa_generate.py -m infer
 python run.py examples/eval_pplqa_rank_generated.py
 
-The evaluator should be none of the systems, as a model tends to like its own answers; here it is
-one, so that the example needs no third model.
+The evaluator should not be one of the systems, since a model tends to prefer its own answers; here
+it is one, so that the example needs no third model.
 """
 
 from mmengine.config import read_base
@@ -22,7 +22,7 @@ datasets = [
         abbr="pplqa-generated",
         type=PPLqaDataset,
         path="data/pplqa/mtbench_questions.jsonl",
-        # A file of each system; its folder says which. Those of OpenCompass are read as well.
+        # One file per system, named by its folder. OpenCompass's files work too.
         answers_from=[
             f"outputs/pplqa_generate/latest/predictions/{system}/mtbench-questions.json"
             for system in ("smollm2-135m-instruct-chat", "gemma3-270m")

@@ -1,8 +1,8 @@
-"""Measures which kind of answer PPLqa likes best with SmolLM2-135M, English and Chinese.
+"""Measure which kind of answer PPLqa prefers with SmolLM2-135M, in English and Chinese.
 
 python run.py examples/eval_pplqa_sanity.py
 
-Put the model that you mean to use as the evaluator into ``models``.
+Put the model you intend to use as the evaluator into ``models``.
 """
 
 from mmengine.config import read_base

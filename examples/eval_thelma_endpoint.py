@@ -1,9 +1,9 @@
-"""Judges recorded answers with THELMA, by a judge behind any OpenAI-compatible endpoint.
+"""Judge recorded answers with THELMA through any OpenAI-compatible endpoint.
 
 OPENAI_BASE_URL=https://host/v1 OPENAI_MODEL=name python run.py examples/eval_thelma_endpoint.py
 
-The key, if the endpoint wants one, is read from OPENAI_API_KEY. All that the judge said stays in
-the run folder: -m eval -r evaluates again without asking it.
+The key, if the endpoint needs one, is read from OPENAI_API_KEY. All replies are kept in the run
+folder: -m eval -r evaluates again without calling the judge.
 """
 
 from mmengine.config import read_base

@@ -1,8 +1,8 @@
-"""Lets a model answer from retrieved sources, then judges its answers with THELMA.
+"""Have a model answer from retrieved sources, then judge its answers with THELMA.
 
 python run.py examples/eval_thelma_live_model.py
 
-Both are SmolLM2-135M, so that it runs anywhere: as a judge it is a demo (see docs/thelma.md).
+Both are SmolLM2-135M, so that it runs anywhere; as a judge it is a demo (see docs/judges.md).
 """
 
 from mmengine.config import read_base

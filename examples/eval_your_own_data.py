@@ -1,8 +1,8 @@
-"""Measures the mean NLL of GSM8K answers given their questions, from a plain JSONL file.
+"""Measure the mean NLL of GSM8K answers given their questions, from a plain JSONL file.
 
-For data of your own, change ``path``, the columns and the template; ``labelled_columns`` says which
-of the inserted columns is scored. JSON, CSV, TSV and Parquet files work the same way, and
-``HFDataset`` takes the id of a data set on the hub.
+For your own data, change ``path``, the columns and the template; ``labelled_columns`` says which of
+the inserted columns are scored. JSON, CSV, TSV and Parquet files work the same way, and
+``HFDataset`` takes a hub id.
 """
 
 from mmengine.config import read_base

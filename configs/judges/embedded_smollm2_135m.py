@@ -1,4 +1,4 @@
-"""A judge for trying things out: SmolLM2-135M on this machine. Too small to be trusted."""
+"""A demo judge that runs locally: SmolLM2-135M. Too small to be trusted."""
 
 from opencompass_ext.judging import LocalJudge
 from opencompass_ext.models import HuggingFacewithChatTemplate
@@ -6,6 +6,6 @@ from opencompass_ext.models import HuggingFacewithChatTemplate
 judge = dict(
     type=LocalJudge,
     model=dict(type=HuggingFacewithChatTemplate, path="embedded:smollm2-135m-instruct"),
-    # So small a model writes no usable lists; its verdicts compare likelihoods and need none.
+    # A model this small writes no usable lists of units; its verdicts compare likelihoods.
     units="sentences",
 )

@@ -1,7 +1,6 @@
 """SmolLM2-135M-Instruct behind a completions endpoint that echoes prompts, such as vLLM's server.
 
-Say where it is with OPENAI_BASE_URL=http://localhost:8000/v1, and give a key, if it asks for one,
-in OPENAI_API_KEY.
+Set OPENAI_BASE_URL=http://localhost:8000/v1, and OPENAI_API_KEY if the server needs a key.
 """
 
 from opencompass_ext.models import OpenAICompletionsModel

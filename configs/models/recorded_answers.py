@@ -1,4 +1,4 @@
-"""The responses that the data set itself holds, replayed: no model is loaded."""
+"""Replays the responses in the data set itself; no model is loaded."""
 
 from opencompass_ext.models import RecordedModel
 

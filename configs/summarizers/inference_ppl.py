@@ -1,4 +1,4 @@
-"""One row of mean NLL per set of inference_ppl, and the average of each language."""
+"""One row of mean NLL per inference_ppl data set, and the average for each language."""
 
 from opencompass_ext.summarizers import DefaultSummarizer
 

@@ -1,4 +1,4 @@
-"""Mean NLL of GSM8K's worked answers given the question, labelled by the template."""
+"""Mean NLL of GSM8K's worked answers given the question; the template labels the answer."""
 
 from opencompass_ext.datasets import JsonlDataset
 from opencompass_ext.evaluators import AverageInferencePPLEvaluator

@@ -1,4 +1,4 @@
-"""Mean NLL of labelled spans, the English sets only: GSM8K."""
+"""Mean NLL of labelled spans, English only: GSM8K."""
 
 from mmengine.config import read_base
 

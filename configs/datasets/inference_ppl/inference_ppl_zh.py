@@ -1,4 +1,4 @@
-"""Mean NLL of labelled spans, the Chinese sets only: CMath and GAOKAO."""
+"""Mean NLL of labelled spans, Chinese only: CMATH and GAOKAO."""
 
 from mmengine.config import read_base
 

@@ -1,4 +1,4 @@
-"""PPLqa given the sources, on 200 responses that people labelled as grounded in them or not."""
+"""PPLqa given the sources, on 200 responses with human groundedness labels."""
 
 from opencompass_ext.datasets import PPLqaDataset
 from opencompass_ext.evaluators import PPLqaEvaluator

@@ -1,4 +1,4 @@
-"""PPLqa and its rivals on MT-Bench: six systems, 149 answers, 108 votes of people."""
+"""PPLqa, GPTScore and G-EVAL on MT-Bench: six systems, 149 answers, 108 human votes."""
 
 from opencompass_ext.datasets import PPLqaDataset
 from opencompass_ext.evaluators import PPLqaEvaluator

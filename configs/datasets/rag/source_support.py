@@ -1,4 +1,4 @@
-"""Source support, groundedness without a judge, of answers whose groundedness people judged."""
+"""Source support, groundedness without a judge, on responses with human groundedness labels."""
 
 from opencompass_ext.datasets import RAGDataset
 from opencompass_ext.evaluators import SourceSupportEvaluator

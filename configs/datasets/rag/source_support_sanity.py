@@ -1,4 +1,4 @@
-"""What source support sees and what it misses: copies, negations, swapped names, other numbers."""
+"""What source support detects and misses: copies, negations, swapped names, changed numbers."""
 
 from opencompass_ext.datasets import RAGDataset
 from opencompass_ext.evaluators import SourceSupportEvaluator

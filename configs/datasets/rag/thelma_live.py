@@ -1,4 +1,4 @@
-"""Questions with retrieved passages for a live model to answer, judged by THELMA; 66 rows."""
+"""Questions with retrieved passages for a model to answer live, judged by THELMA; 66 rows."""
 
 from mmengine.config import read_base
 
@@ -7,7 +7,7 @@ from opencompass_ext.evaluators import ThelmaEvaluator
 from opencompass_ext.inferencers import GenInferencer
 from opencompass_ext.prompting import PromptTemplate, ZeroRetriever
 
-# A demo judge, small enough for any machine: put yours here.
+# A demo judge, small enough for any machine: replace it with yours.
 with read_base():
     from ...judges.embedded_smollm2_135m import judge as _judge
 

@@ -1,4 +1,4 @@
-"""Does a judge order the obvious? Pairs of which one is clearly better, for each THELMA metric."""
+"""Does a judge get obvious pairs right? Pairs with one clearly better side, per THELMA metric."""
 
 from mmengine.config import read_base
 
@@ -7,7 +7,7 @@ from opencompass_ext.evaluators import ThelmaPairsEvaluator
 from opencompass_ext.inferencers import GenInferencer
 from opencompass_ext.prompting import PromptTemplate, ZeroRetriever
 
-# The judge that is put to the test: put yours here.
+# The judge under test: replace it with yours.
 with read_base():
     from ...judges.embedded_smollm2_135m import judge as _judge
 
@@ -17,7 +17,7 @@ _metrics = [
     "groundedness",
 ]
 
-# To be run with a RecordedModel without a path, which replays the pairs' own responses.
+# Run it with configs/models/recorded_answers.py, which replays the pairs' own responses.
 thelma_pairs_datasets = [
     dict(
         abbr=f"pairs-{metric}",

@@ -53,7 +53,6 @@ def run_command(argv: Sequence[str]) -> int:
         config,
         mode=args.mode,
         reuse=args.reuse,
-        work_dir=config["work_dir"],
         debug=args.debug,
         dry_run=args.dry_run,
         fail_fast=args.fail_fast,

@@ -167,6 +167,19 @@ class Journal:
             raise ValueError(f"row {i}: {error}; write null and a reason instead") from error
 
 
+def whole_rows(path: Path) -> set[int]:
+    """Return the numbers of the rows that a journal holds whole, for whatever data and model.
+
+    Args:
+        path: The journal; it need not exist.
+    """
+    if not path.exists():
+        return set()
+    with open(path, "rb") as file:
+        entries = [_parse(line) for line in file if line.endswith(b"\n")]
+    return {entry.i for entry in entries if entry is not None and entry.is_whole}
+
+
 def _parse(line: bytes) -> _Entry | None:
     try:
         entry = json.loads(line)

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.outputs import RunFolder, journal_path, parts_on_disk
 from opencompass_ext.partitioners.sizes import Size, SizeBook
+from opencompass_ext.predictions.journal import whole_rows
 from opencompass_ext.records import RowRange, TaskSpec
 from opencompass_ext.registry import PARTITIONERS, RUNNERS
 from opencompass_ext.runners import BaseRunner
 from opencompass_ext.runners.base import split_pairs
+from opencompass_ext.schema.keys import DEFAULT_PARTITIONER, DEFAULT_RUNNER, DEFAULT_TASKS
 from opencompass_ext.tasks.base import task_class
-
-_DEFAULT_TASKS = {"infer": "OpenICLInferTask", "eval": "OpenICLEvalTask"}
+from opencompass_ext.words import counted
 
 
 class Stage(NamedTuple):
@@ -53,10 +54,10 @@ def plan_stage(
     runner_cfg = dict(section.get("runner") or {})
     if debug:
         runner_cfg["debug"] = True
-    runner: BaseRunner = RUNNERS.build(runner_cfg, type="LocalRunner")
+    runner: BaseRunner = RUNNERS.build(runner_cfg, type=DEFAULT_RUNNER)
     options = dict(runner.task)
-    task_type = options.pop("type", _DEFAULT_TASKS[name])
-    partitioner = PARTITIONERS.build(section.get("partitioner") or {}, type="NaivePartitioner")
+    task_type = options.pop("type", DEFAULT_TASKS[name])
+    partitioner = PARTITIONERS.build(section.get("partitioner") or {}, type=DEFAULT_PARTITIONER)
     for group in config.get("model_dataset_combinations") or [config]:
         for model in group["models"]:
             _check_processes(model)
@@ -111,7 +112,8 @@ def _describe_stage(stage: Stage, folder: RunFolder, sizes: SizeBook) -> list[st
     pairs = split_pairs(stage.tasks)
     where = "in this process" if stage.runner.debug else "in worker processes"
     lines = [
-        f"{stage.name}: {len(stage.tasks)} tasks, {len(pairs)} pairs of model and dataset, by "
+        f"{stage.name}: {counted(len(stage.tasks), 'task')}, "
+        f"{counted(len(pairs), 'pair')} of model and dataset, by "
         f"{type(stage.runner).__name__} {where}, {stage.runner.max_num_workers} at a time"
     ]
     for task in stage.tasks:
@@ -127,7 +129,7 @@ def _describe_stage(stage: Stage, folder: RunFolder, sizes: SizeBook) -> list[st
             f"    command: {stage.runner.command(task)}"
         )
         for dataset, part in task.pieces:
-            state = _state(folder, stage.name, task.model["abbr"], dataset["abbr"])
+            state = _state(folder, stage.name, task.model["abbr"], dataset["abbr"], part)
             reason = sizes.reasons.get(dataset["abbr"])
             size = f"; its size cannot be told: {reason}" if reason else ""
             lines.append(f"    dataset {dataset['abbr']}{part or ''}: {state}{size}")
@@ -141,23 +143,22 @@ def _of_rows(size: Size, rows: RowRange | None) -> Size:
     return Size(count, size.tokens * count // rows.total)
 
 
-def _state(folder: RunFolder, stage: str, model: str, dataset: str) -> str:
+def _state(folder: RunFolder, stage: str, model: str, dataset: str, rows: RowRange | None) -> str:
     predictions = folder.predictions(model, dataset)
     if stage == "eval":
         exists = folder.results(model, dataset).exists()
         return "results exist and are made anew" if exists else "new"
+    if journal_path(predictions).exists() or parts_on_disk(predictions):
+        kept = _kept_rows(predictions)
+        meant = kept if rows is None else kept & set(range(rows.start, rows.stop))
+        return f"unfinished, {counted(len(meant), 'row')} kept"
+    if predictions.exists():
+        return "predictions exist, used where data and model are the same"
+    return "new"
+
+
+def _kept_rows(predictions: Path) -> set[int]:
+    """Return the numbers of the rows that an earlier run has finished of an unfinished file."""
     parts = parts_on_disk(predictions)
-    journals = [path for path in map(journal_path, (predictions, *parts)) if path.exists()]
-    if journals or parts:
-        in_files = sum(b - a for path, (a, b) in parts.items() if path.exists())
-        return f"unfinished, {in_files + sum(map(_count_lines, journals))} rows are kept"
-    return (
-        "predictions exist, used where data and model are the same"
-        if predictions.exists()
-        else "new"
-    )
-
-
-def _count_lines(journal: Path) -> int:
-    with open(journal, "rb") as file:
-        return sum(1 for _ in file)
+    kept = {i for path, span in parts.items() if path.exists() for i in range(*span)}
+    return kept.union(*(whole_rows(journal_path(path)) for path in (predictions, *parts)))

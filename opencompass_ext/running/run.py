@@ -22,6 +22,7 @@ from opencompass_ext.running.displays import stage_progress
 from opencompass_ext.running.plan import Stage, describe, plan_stage
 from opencompass_ext.running.signals import terminated_like_ctrl_c
 from opencompass_ext.running.status import StatusFile
+from opencompass_ext.schema.keys import DEFAULT_SUMMARIZER
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,6 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
 _STAGES = {"all": ("infer", "eval"), "infer": ("infer",), "eval": ("eval",), "viz": ()}
-_SUMMARIZER = "DefaultSummarizer"
 _WITH_SUMMARY = ("all", "eval", "viz")
 
 
@@ -44,7 +44,6 @@ def execute(
     config_text: str,
     mode: str = "all",
     reuse: str | None = None,
-    work_dir: str | None = None,
     debug: bool = False,
     dry_run: bool = False,
     fail_fast: bool = False,
@@ -52,11 +51,10 @@ def execute(
     """Run an evaluation and return the exit code of the program.
 
     Args:
-        config: The loaded config.
+        config: The loaded config, with ``work_dir``, the folder that run folders are in.
         config_text: The config as it is to be kept in the run folder.
         mode: ``"infer"``, ``"eval"`` (evaluate and summarize), ``"viz"`` (summarize) or ``"all"``.
         reuse: Go on with an earlier run: the name of its folder, or ``"latest"``.
-        work_dir: Where run folders are; None takes the config's ``work_dir``.
         debug: Run all tasks in this process, with their output on the terminal.
         dry_run: Print what would be done and write nothing.
         fail_fast: Start nothing more once a task has failed.
@@ -72,7 +70,7 @@ def execute(
         raise ConfigError(f"unknown mode {mode!r}: expected one of {', '.join(_STAGES)}")
     if mode in ("eval", "viz") and reuse is None:
         raise ConfigError(f"mode {mode!r} works on an earlier run: say which with -r [TIME|latest]")
-    work_dir = work_dir or config.get("work_dir") or "outputs/default"
+    work_dir = config["work_dir"]
     earlier = None if reuse is None else RunFolder.reopen(work_dir, reuse)
     planned_folder = earlier or RunFolder(f"{work_dir}/<time>")
     stages = [
@@ -161,7 +159,9 @@ class _Run:
     def summarize(self) -> None:
         """Write and print the table; a failure here is one more failure of the run."""
         try:
-            summarizer = SUMMARIZERS.build(self.config.get("summarizer") or {}, type=_SUMMARIZER)
+            summarizer = SUMMARIZERS.build(
+                self.config.get("summarizer") or {}, type=DEFAULT_SUMMARIZER
+            )
             summarizer.summarize(
                 self.folder,
                 list(self.config["models"]),

@@ -5,6 +5,9 @@ import sys
 import textwrap
 from pathlib import Path
 
+from opencompass_ext.outputs import RunFolder
+from opencompass_ext.predictions.file import PredictionsFile
+
 
 def test_a_dry_run_shows_all_stages_and_writes_nothing(shop):
     models = [shop.model("m1"), shop.model("m2", run_cfg={"num_gpus": 0})]
@@ -28,7 +31,7 @@ def test_a_dry_run_shows_what_is_there_already(shop):
     assert code == 0
     infer, evaluation = output.split("\neval:")
     assert "dataset a: predictions exist" in infer
-    assert "dataset b: unfinished, 4 rows are kept" in infer
+    assert "dataset b: unfinished, 4 rows kept" in infer
     assert "dataset a: results exist and are made anew" in evaluation
     assert "dataset b: new" in evaluation
     assert {p: p.stat().st_mtime_ns for p in shop.folder.rglob("*")} == before
@@ -57,7 +60,18 @@ def test_a_dry_run_counts_the_rows_that_parts_have_kept(shop):
     config["infer"]["partitioner"] = {"type": "NumWorkerPartitioner", "num_worker": 2}
     assert shop.run(config, mode="infer")[0] == 1
     _, output = shop.run(config, dry_run=True, reuse="latest")
-    assert "dataset a[0:20]: unfinished, 36 rows are kept" in output
+    assert "dataset a[0:20]: unfinished, 16 rows kept" in output
+    assert "dataset a[20:40]: unfinished, 20 rows kept" in output
+
+
+def test_a_dry_run_counts_no_row_of_which_there_are_but_parts(shop):
+    config = shop.config([shop.model()], [shop.dataset("a")])
+    path = RunFolder(shop.out / "20260101_120000").predictions("m", "a")
+    with PredictionsFile(path, ["k"] * 12) as predictions:
+        predictions.append({0: {"ppl": 1.0}}, {1: {"q": {}}, 2: {"q": {}}})
+        predictions.append({}, {1: {"a": {}}})
+    _, output = shop.run(config, dry_run=True, reuse="latest")
+    assert "dataset a: unfinished, 1 row kept" in output
 
 
 def test_a_dry_run_of_one_stage_shows_that_stage(shop):

@@ -295,7 +295,8 @@ def test_a_file_in_the_current_folder_cannot_break_the_workers(shop):
 def test_a_work_dir_that_cannot_be_written(shop):
     (shop.folder / "file").write_text("")
     config = shop.config([shop.model()], [shop.dataset("a")])
-    code, output = shop.run(config, work_dir=str(shop.folder / "file" / "out"))
+    config["work_dir"] = str(shop.folder / "file" / "out")
+    code, output = shop.run(config)
     assert code == 2
     assert "choose another with -w" in output
     assert "Traceback" not in output

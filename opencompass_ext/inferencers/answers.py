@@ -6,8 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from opencompass_ext.datasets.rag_rows import is_blank, sources_of
 from opencompass_ext.errors import ConfigError, DataError
 from opencompass_ext.inferencers.answer_prompts import Asked, put_before, put_into_chat
+from opencompass_ext.inferencers.columns import checked_text
 from opencompass_ext.inferencers.scoring import LabelledRow, ScoringInferencer
 from opencompass_ext.models.options import check_choice
 from opencompass_ext.models.scoring import PREFIX_CHOICES
@@ -151,7 +153,7 @@ class AnswerInferencer(ScoringInferencer):
     def _sources(self, row: Mapping[str, Any]) -> list[str]:
         if self.context is None:
             return []
-        return [source for source in row.get("sources") or () if source.strip()]
+        return [source["text"] for source in sources_of(row) or () if not is_blank(source["text"])]
 
     def _why_not(self, row: Mapping[str, Any]) -> str | None:
         """Return why a row cannot be scored, in one word; None if it can."""
@@ -172,8 +174,7 @@ def _check_columns(row: Mapping[str, Any]) -> None:
                 f"{', '.join(_COLUMNS)}, as PPLqaDataset makes them"
             )
     for name in ("question", "answer"):
-        if not isinstance(row[name], str):
-            raise DataError(f"the column {name!r} must hold text, got {row[name]!r:.80}")
+        checked_text(name, row[name])
 
 
 def _asked(row: Mapping[str, Any], prompt: Rendered | None) -> Asked:

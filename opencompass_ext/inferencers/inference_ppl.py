@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.errors import ConfigError, DataError
+from opencompass_ext.inferencers.columns import checked_text
 from opencompass_ext.inferencers.scoring import ScoringInferencer
 from opencompass_ext.prompting import Rendered
 from opencompass_ext.records import LabelledText, Span
@@ -101,7 +102,7 @@ class InferencePPLOnlyInferencer(ScoringInferencer):
                 f"the ranges in {self.label_column!r} refer to the column {self.text_column!r}, so "
                 f"the template must insert it exactly once, and it does so {len(places)} times"
             )
-        text = row[self.text_column]
+        text = checked_text(self.text_column, row[self.text_column])
         label = row[self.label_column]
         if not isinstance(label, (list, tuple)) or not all(
             isinstance(span, (list, tuple)) and len(span) in (2, 3) for span in label

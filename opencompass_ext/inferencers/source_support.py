@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from opencompass_ext.datasets.rag_rows import is_blank, sources_of
 from opencompass_ext.errors import ConfigError, DataError
+from opencompass_ext.inferencers.columns import checked_text
 from opencompass_ext.inferencers.scoring import LabelledRow, ScoringInferencer
 from opencompass_ext.models.options import check_choice
 from opencompass_ext.prompting import Rendered
@@ -118,7 +119,7 @@ class SourceSupportInferencer(ScoringInferencer):
         response = self._response(row)
         spans = _spans(response, self.language)
         sources = SOURCE_SEPARATOR.join(_texts(row))
-        leads = fill_frame(self.frame, sources, row.get("query"))
+        leads = fill_frame(self.frame, sources, _query(row))
         return {name: _after(lead, response, spans) for name, lead in leads._asdict().items()}
 
     def to_prediction(
@@ -169,11 +170,7 @@ class SourceSupportInferencer(ScoringInferencer):
                 f"{', '.join(map(str, row))}): name it by response_column"
             )
         response = row[self.response_column]
-        if response is not None and not isinstance(response, str):
-            raise DataError(
-                f"the column {self.response_column!r} must hold text, got {response!r:.80}"
-            )
-        return response or ""
+        return "" if response is None else checked_text(self.response_column, response)
 
     def _why_not(self, row: Mapping[str, Any]) -> str | None:
         """Return why a row cannot be scored, in one word; None if it can."""
@@ -181,19 +178,24 @@ class SourceSupportInferencer(ScoringInferencer):
             return "no_response"
         if not _texts(row):
             return "no_sources"
-        if _QUERY in self.frame and is_blank(row.get("query") or ""):
+        if _QUERY in self.frame and is_blank(_query(row)):
             return "no_query"
         return None
 
 
-def fill_frame(frame: str, sources: str, query: str | None) -> Leads:
+def _query(row: Mapping[str, Any]) -> str:
+    query = row.get("query")
+    return "" if query is None else checked_text("query", query)
+
+
+def fill_frame(frame: str, sources: str, query: str) -> Leads:
     r"""Return what stands before a response in its two readings; the texts go in verbatim.
 
     Example:
-        >>> fill_frame("Source: {sources}\nSummary: ", "Tea {query} is hot.", None)
+        >>> fill_frame("Source: {sources}\nSummary: ", "Tea {query} is hot.", "")
         Leads(after_sources='Source: Tea {query} is hot.\nSummary: ', alone='Source: \nSummary: ')
     """
-    before, behind = (part.replace(_QUERY, query or "") for part in frame.split(_SOURCES))
+    before, behind = (part.replace(_QUERY, query) for part in frame.split(_SOURCES))
     return Leads(before + sources + behind, before + behind)
 
 

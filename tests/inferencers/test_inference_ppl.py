@@ -101,6 +101,13 @@ def test_examples_are_never_labelled(tmp_path):
         ({"text": "abc", "label": [[2, 0, 1]]}, "{text}", {}, DataError, r"row 0: .*\[2, 0\]"),
         ({"text": "abc", "label": [[0]]}, "{text}", {}, DataError, r"row 0: .*\[\[start, end, 1\]"),
         ({"text": "abc", "label": None}, "{text}", {}, DataError, "row 0: .*got None"),
+        (
+            {"text": 12, "label": [[0, 1]]},
+            "{text}",
+            {},
+            DataError,
+            "row 0: .*must hold text, got 12",
+        ),
         ({"text": "abc", "label": []}, "{text}{text}", {}, ConfigError, "exactly once"),
         ({"text": "abc", "label": []}, "fixed", {}, ConfigError, "exactly once"),
         ({"a": "x"}, "{a}", {"labelled_columns": ["b"]}, ConfigError, "'b'.*inserts a"),

@@ -367,6 +367,16 @@ def test_other_columns_are_named(tmp_path):
         infer(tmp_path, ScriptedModel(), rows=[row])
 
 
+def test_sources_of_any_form_that_is_known_are_read(tmp_path):
+    row = {"id": "q", "question": "Why?", "model": "m", "answer": "So."}
+    given = [{**row, "sources": ["Tea.", " "]}, {**row, "sources": [{"id": "s", "text": "Tea."}]}]
+    first, second = infer(tmp_path, ScriptedModel(), rows=given, context="sources")
+    assert first == second
+    assert first["origin_prompt"].startswith("Tea.\n\nWhy?")
+    with pytest.raises(DataError, match=r"^row 0 .*source 1 must be text, or"):
+        infer(tmp_path / "b", ScriptedModel(), rows=[{**row, "sources": [3]}], context="sources")
+
+
 def test_a_model_without_a_chat_template_is_told_of(tmp_path):
     with pytest.raises(ConfigError, match="no chat template"):
         infer(tmp_path, ScriptedModel(), chat_template=True)

@@ -179,13 +179,14 @@ def test_an_option_that_cannot_be_is_refused(options, told):
     [
         ({"id": "a", "sources": TEA}, "no column 'response'"),
         ({"id": "a", "sources": TEA, "response": 3}, "must hold text, got 3"),
+        ({"id": "a", "sources": TEA, "response": "x", "query": ["y"]}, "'query' must hold text"),
         ({"id": "a", "response": "x"}, "no column 'sources'"),
         ({"id": "a", "response": "x", "context": "y"}, "'context' is not known: name it 'sources'"),
     ],
 )
 def test_a_row_of_another_form_is_refused(tmp_path, row, told):
     with pytest.raises(DataError) as caught:
-        infer(tmp_path, ScriptedModel(), [row])
+        infer(tmp_path, ScriptedModel(), [row], with_query="query" in row)
     assert told in str(caught.value)
     assert "row 0" in str(caught.value)
 

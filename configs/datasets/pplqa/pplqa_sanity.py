@@ -1,4 +1,4 @@
-"""PPLqa, GPTScore, G-EVAL on answers of known kinds: correct, generic, verbose, wrong, off-topic."""
+"""PPLqa, GPTScore, G-EVAL on known kinds of answers: correct, generic, verbose, wrong, unrelated."""
 
 from opencompass_ext.datasets import PPLqaDataset
 from opencompass_ext.evaluators import PPLqaSanityEvaluator

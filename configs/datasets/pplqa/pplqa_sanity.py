@@ -1,4 +1,4 @@
-"""PPLqa, GPTScore, G-EVAL on known kinds of answers: correct, generic, verbose, wrong, unrelated."""
+"""PPLqa, GPTScore and G-EVAL on five known kinds of answers, from correct to unrelated."""
 
 from opencompass_ext.datasets import PPLqaDataset
 from opencompass_ext.evaluators import PPLqaSanityEvaluator

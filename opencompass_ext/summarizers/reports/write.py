@@ -49,9 +49,11 @@ def write_reports(
                     section = groundedness_section(judged, _supported(run_folder, found, datasets))
                     sections = () if section is None else (section,)
                     report = dataclasses.replace(report, sections=(*report.sections, *sections))
-            except UnfitResults as error:
+            except (UnfitResults, KeyError) as error:
+                # Below what ``part_of`` looks for, files of another version may lack a key too.
+                lacks = f"no {error}" if isinstance(error, KeyError) else str(error)
                 console.print(
-                    f"no report {name!r} of {dataset}: its results have {error}; evaluate again "
+                    f"no report {name!r} of {dataset}: its results have {lacks}; evaluate again "
                     "(-m eval -r)"
                 )
                 continue

@@ -216,6 +216,14 @@ def test_results_that_do_not_fit_their_report_are_said_to(summarize):
     assert file is None
 
 
+def test_results_that_lack_a_key_deep_inside_are_said_to(summarize):
+    results = json.loads(json.dumps(results_of()))
+    del results["analysis"]["systems"]["systems"][0]["mean_ci95"]
+    printed, file = summarize(m1=results)
+    assert "its results have no 'mean_ci95'; evaluate again (-m eval -r)" in printed
+    assert file is None
+
+
 def test_a_report_that_is_no_name_is_left(summarize):
     printed, file = summarize(m1={"x": 1.0, "report": 3})
     assert "Report:" not in printed

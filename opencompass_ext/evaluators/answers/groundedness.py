@@ -13,7 +13,8 @@ from opencompass_ext.evaluators.answers.predictors import (
 )
 from opencompass_ext.evaluators.answers.rows import AnswerRow
 from opencompass_ext.evaluators.answers.side_by_side import row_missing, side_by_side, with_value
-from opencompass_ext.metrics.roc import roc_auc, roc_auc_difference_interval, roc_auc_interval
+from opencompass_ext.evaluators.auc import auc_entries
+from opencompass_ext.metrics.roc import roc_auc
 
 
 def groundedness(
@@ -72,19 +73,16 @@ def _record(
 ) -> dict[str, Any]:
     classes = [bool(rows[number].grounded) for number in kept]
     questions = [rows[number].question for number in kept]
-    own = [predictor.goodness(number) for number in kept]
     of_length = [baseline.goodness(number) for number in kept]
-    auc, length_auc = roc_auc(classes, own), roc_auc(classes, of_length)
-    options = {"seed": seed, "resamples": resamples}
-    record: dict[str, Any] = {
+    return {
         "name": predictor.name,
         "higher_is_better": predictor.higher_is_better,
-        "auc": auc,
-        "auc_ci95": roc_auc_interval(classes, own, questions, **options),
+        **auc_entries(
+            classes,
+            [predictor.goodness(number) for number in kept],
+            None if predictor.name == LENGTH else of_length,
+            questions,
+            seed=seed,
+            resamples=resamples,
+        ),
     }
-    if predictor.name != LENGTH and auc is not None and length_auc is not None:
-        record["versus_length"] = {
-            "value": auc - length_auc,
-            "ci95": roc_auc_difference_interval(classes, own, of_length, questions, **options),
-        }
-    return record

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opencompass_ext.errors import DataError
-from opencompass_ext.metrics.roc import roc_auc, roc_auc_difference_interval, roc_auc_interval
+from opencompass_ext.evaluators.auc import auc_entries
+from opencompass_ext.metrics.roc import roc_auc
 from opencompass_ext.metrics.score import Score
 
 LENGTH = "length"
@@ -68,28 +69,14 @@ def labelled_results(
     short_auc = roc_auc(classes, short)
     short_is_better = short_auc is None or short_auc >= 0.5
     length = short if short_is_better else [-value for value in short]
-    length_auc = roc_auc(classes, length)
+    options: dict[str, Any] = {"seed": seed, "resamples": resamples}
     found = []
-    for name, column in [*scores.items(), (LENGTH, None)]:
-        values = length if column is None else [column[row].value or 0.0 for row in kept]
-        auc = roc_auc(classes, values)
-        record: dict[str, Any] = {
-            "name": name,
-            "auc": auc,
-            "auc_ci95": roc_auc_interval(
-                classes, values, own_units, seed=seed, resamples=resamples
-            ),
-        }
-        if column is None:
-            record["direction"] = "shorter" if short_is_better else "longer"
-        elif auc is not None and length_auc is not None:
-            record["versus_length"] = {
-                "value": auc - length_auc,
-                "ci95": roc_auc_difference_interval(
-                    classes, values, length, own_units, seed=seed, resamples=resamples
-                ),
-            }
-        found.append(record)
+    for name, column in scores.items():
+        values = [column[row].value or 0.0 for row in kept]
+        found.append({"name": name, **auc_entries(classes, values, length, own_units, **options)})
+    of_length = auc_entries(classes, length, None, own_units, **options)
+    direction = "shorter" if short_is_better else "longer"
+    found.append({"name": LENGTH, **of_length, "direction": direction})
     return {
         "n": len(kept),
         "grounded": sum(classes),

@@ -77,29 +77,15 @@ def answer_results(
     if grounded is not None:
         _put(results, grounded, primary, {"auc": "auc"})
     systems = systems_table(rows, primary, [*usable(rivals), length], **options)
-    statement = coverage_statement(primary.name, systems)
-    if preferences is not None:
-        statement += preference_statement(primary.name, preferences)
-    if of_ranks is not None:
-        statement += ranks_statement(primary.name, of_ranks)
-    if grounded is not None:
-        statement += groundedness_statement(primary.name, grounded)
-    lost = primary.null_reasons()
     return {
         **results,
         "lower_is_better": [] if primary.higher_is_better else [primary.name],
         "resampled": "questions",
-        "counts": {
-            "rows": len(rows),
-            "scored_rows": len(rows) - sum(lost.values()),
-            "null_rows": lost,
-            "questions": len({row.question for row in rows}),
-            "systems": len({row.system for row in rows}),
-        },
+        "counts": _counts(rows, primary),
         "analysis": {
             "primary": primary.name,
             "higher_is_better": primary.higher_is_better,
-            "statement": statement,
+            "statement": _statement(primary.name, systems, preferences, of_ranks, grounded),
             "systems": systems,
             "preferences": preferences,
             "ranks": of_ranks,
@@ -108,6 +94,34 @@ def answer_results(
             "not_compared": {p.name: p.null_reasons() for p in rivals if p not in compared},
         },
     }
+
+
+def _counts(rows: Sequence[AnswerRow], primary: Predictor) -> dict[str, Any]:
+    lost = primary.null_reasons()
+    return {
+        "rows": len(rows),
+        "scored_rows": len(rows) - sum(lost.values()),
+        "null_rows": lost,
+        "questions": len({row.question for row in rows}),
+        "systems": len({row.system for row in rows}),
+    }
+
+
+def _statement(
+    primary: str,
+    systems: Mapping[str, Any],
+    preferences: Mapping[str, Any] | None,
+    of_ranks: Mapping[str, Any] | None,
+    grounded: Mapping[str, Any] | None,
+) -> list[str]:
+    said = coverage_statement(primary, systems)
+    if preferences is not None:
+        said += preference_statement(primary, preferences)
+    if of_ranks is not None:
+        said += ranks_statement(primary, of_ranks)
+    if grounded is not None:
+        said += groundedness_statement(primary, grounded)
+    return said
 
 
 def _mean(

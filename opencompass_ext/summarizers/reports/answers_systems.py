@@ -58,20 +58,24 @@ def systems_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Secti
         cells.append([share(system["human_win_rate"]) for system in systems])
         cells.append([str(system["human_votes"]) for system in systems])
     rows = list(zip(*cells, strict=True))
-    notes = [
-        _ranked_by(found),
-        "Win rate: share of the comparisons with another system's answer to the same question "
-        "that the score decides for this one.",
-    ]
-    if has_people:
-        notes += [
-            f"Order of the {tau['n']} systems by {meaning} and by people's win rate: tau-b "
-            f"{share(tau['value'])}, p {p_value(tau['p'])}."
-            for name, meaning in (("rank", "rank"), ("win_rate", "win rate"))
-            if (tau := found["agreement_with_people"][name])["value"] is not None
-        ]
-    yield Section(f"Systems{suffix}", table=make_table(columns, rows), notes=tuple(notes))
+    table = make_table(columns, rows)
+    yield Section(f"Systems{suffix}", table=table, notes=tuple(_notes(found, has_people)))
     yield from _other_scores(systems, primary, suffix)
+
+
+def _notes(found: Mapping[str, Any], has_people: bool) -> Iterator[str]:
+    yield _ranked_by(found)
+    yield (
+        "Win rate: share of the comparisons with another system's answer to the same question "
+        "that the score decides for this one."
+    )
+    for name, meaning in (("rank", "rank"), ("win_rate", "win rate")) if has_people else ():
+        tau = found["agreement_with_people"][name]
+        if tau["value"] is not None:
+            yield (
+                f"Order of the {tau['n']} systems by {meaning} and by people's win rate: tau-b "
+                f"{share(tau['value'])}, p {p_value(tau['p'])}."
+            )
 
 
 def _ranked_by(found: Mapping[str, Any]) -> str:

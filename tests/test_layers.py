@@ -73,12 +73,14 @@ def uses() -> dict[str, set[str]]:
 
 
 USES = uses()
-BASE = {"errors", "records", "version"}
+BASE = {"checks", "digests", "errors", "records", "version"}
 # What each layer may use besides itself and BASE; a layer that is not here may use all.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "records": set(),
+    "checks": set(),
     "compat": set(),
+    "digests": set(),
     "user_code": set(),
     "redact": set(),
     "endpoints": set(),

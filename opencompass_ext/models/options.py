@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.errors import ConfigError
 
 
@@ -20,17 +21,13 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...], or_int: bool =
         raise ConfigError(f"{name} must be one of {', '.join(choices)}{also}, got {value!r}")
 
 
-def check_positive(**values: int | None) -> None:
+def check_positive(**values: Any) -> None:
     """Check that each value that is given is a whole number of at least 1.
 
     Raises:
         ConfigError: One is not.
     """
-    for name, value in values.items():
-        if value is not None and (
-            not isinstance(value, int) or isinstance(value, bool) or value < 1
-        ):
-            raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
+    check_least(1, may_be_none=True, **values)
 
 
 def check_stop_words(**lists: Sequence[str] | None) -> None:

@@ -30,19 +30,6 @@ def cut_by_length(total: int, length: int) -> list[RowRange]:
     return [RowRange(i, min(i + length, total), total) for i in range(0, total, length)]
 
 
-def check_least(kind: str, least: int, **values: int) -> None:
-    """Check that each value is a whole number of at least ``least``.
-
-    Raises:
-        ConfigError: One is not.
-    """
-    for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ConfigError(
-                f"{kind}: {name} must be a whole number of at least {least}, got {value!r}"
-            )
-
-
 def check_strategy(kind: str, strategy: str) -> None:
     """Check that ``strategy`` is one of OpenCompass's two.
 

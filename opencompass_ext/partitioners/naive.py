@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.partitioners.base import BasePartitioner, Divisible, Piece
-from opencompass_ext.partitioners.cutting import check_least
 from opencompass_ext.registry import PARTITIONERS
 
 
@@ -30,7 +30,7 @@ class NaivePartitioner(BasePartitioner):
     """
 
     def __init__(self, n: int = 1, keep_keys: Sequence[str] | None = None) -> None:
-        check_least("NaivePartitioner", 1, n=n)
+        check_least(1, of="NaivePartitioner", n=n)
         self.n = n
         self.keep_keys = keep_keys
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.partitioners.base import BasePartitioner, Divisible, Piece
-from opencompass_ext.partitioners.cutting import check_least, check_strategy, cut_by_length
+from opencompass_ext.partitioners.cutting import check_strategy, cut_by_length
 from opencompass_ext.registry import PARTITIONERS
 
 
@@ -46,7 +47,7 @@ class NumWorkerPartitioner(BasePartitioner):
         num_split = num_worker if num_split is None else num_split
         kind = type(self).__name__
         check_least(
-            kind, 1, num_worker=num_worker, num_split=num_split, min_task_size=min_task_size
+            1, of=kind, num_worker=num_worker, num_split=num_split, min_task_size=min_task_size
         )
         check_strategy(kind, strategy)
         self.num_worker = num_worker

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.partitioners.base import BasePartitioner, Divisible, Piece
-from opencompass_ext.partitioners.cutting import check_least, check_strategy, cut_evenly
+from opencompass_ext.partitioners.cutting import check_strategy, cut_evenly
 from opencompass_ext.records import RowRange
 from opencompass_ext.registry import INFERENCERS, PARTITIONERS
 
@@ -55,7 +56,7 @@ class SizePartitioner(BasePartitioner):
         force_rebuild: bool = False,
     ) -> None:
         kind = type(self).__name__
-        check_least(kind, 1, max_task_size=max_task_size, gen_task_coef=gen_task_coef)
+        check_least(1, of=kind, max_task_size=max_task_size, gen_task_coef=gen_task_coef)
         check_strategy(kind, strategy)
         self.max_task_size = max_task_size
         self.gen_task_coef = gen_task_coef

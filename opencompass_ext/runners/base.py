@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.errors import ConfigError, ModelLoadError, OpenCompassExtError
 from opencompass_ext.outputs import RunFolder, rows_path
 from opencompass_ext.python_process import module_command
@@ -47,13 +48,13 @@ class BaseRunner(ABC):
         debug: bool = False,
         timeout: float | None = None,
     ) -> None:
-        check_number(self, "max_num_workers", max_num_workers, least=1)
-        check_number(self, "retry", retry, least=0)
+        kind = type(self).__name__
+        check_least(1, of=kind, max_num_workers=max_num_workers)
+        check_least(0, of=kind, retry=retry)
         is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
         if timeout is not None and not (is_number and timeout > 0):
             raise ConfigError(
-                f"{type(self).__name__}: timeout must be a number of seconds above 0, "
-                f"got {timeout!r}"
+                f"{kind}: timeout must be a number of seconds above 0, got {timeout!r}"
             )
         self.timeout = timeout
         self.task = dict(task or {})
@@ -100,15 +101,6 @@ class BaseRunner(ABC):
         if self.debug:
             return run_in_this_process(pairs, progress, fail_fast)
         return self.launch(pairs, progress, fail_fast)
-
-
-def check_number(runner: BaseRunner, name: str, value: int, least: int) -> None:
-    """Raise ``ConfigError`` if an argument of a runner is no whole number of at least ``least``."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigError(
-            f"{type(runner).__name__}: {name} must be a whole number of at least {least}, "
-            f"got {value!r}"
-        )
 
 
 def split_pairs(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import MODELS, RUNNERS
-from opencompass_ext.runners.base import BaseRunner, check_number
+from opencompass_ext.runners.base import BaseRunner
 from opencompass_ext.runners.devices import (
     cpu_cores,
     describe_devices,
@@ -53,7 +54,7 @@ class LocalRunner(BaseRunner):
         timeout: float | None = None,
     ) -> None:
         super().__init__(task, max_num_workers, retry, debug, timeout)
-        check_number(self, "max_workers_per_gpu", max_workers_per_gpu, least=1)
+        check_least(1, of="LocalRunner", max_workers_per_gpu=max_workers_per_gpu)
         self.max_workers_per_gpu = max_workers_per_gpu
 
     def check(self, tasks: Sequence[TaskSpec]) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.errors import ConfigError, MissingDependencyError
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import RUNNERS
-from opencompass_ext.runners.base import BaseRunner, check_number
+from opencompass_ext.runners.base import BaseRunner
 from opencompass_ext.runners.devices import cpu_cores, visible_devices
 from opencompass_ext.runners.ray_workplace import RayWorkplace
 from opencompass_ext.runners.schedule import Schedule
@@ -82,9 +83,8 @@ class RayRunner(BaseRunner):
         self.address = address
         self.max_workers_per_gpu = max_workers_per_gpu
         self.num_cpus = num_cpus
-        check_number(self, "max_workers_per_gpu", max_workers_per_gpu, 1)
-        if num_cpus is not None:
-            check_number(self, "num_cpus", num_cpus, 1)
+        check_least(1, of="RayRunner", max_workers_per_gpu=max_workers_per_gpu)
+        check_least(1, of="RayRunner", num_cpus=num_cpus, may_be_none=True)
 
     def check(self, tasks: Sequence[TaskSpec]) -> None:
         """Raise ``ConfigError`` if the cluster is not there, or has too few GPUs for some task."""
@@ -98,7 +98,7 @@ class RayRunner(BaseRunner):
             most = len(visible_devices()) if needs[name] else 0
         else:
             with self._connected() as ray:
-                most = max(int(node.get("GPU", 0)) for node in nodes_of(ray))
+                most = max((int(node.get("GPU", 0)) for node in nodes_of(ray)), default=0)
         if needs[name] > most:
             raise ConfigError(
                 f"{name} asks for {needs[name]} GPUs (run_cfg.num_gpus), and no machine of the Ray "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,6 +14,7 @@ from opencompass_ext.datasets.rag_rows import (
     sources_of,
 )
 from opencompass_ext.datasets.row_files import FileRows, read_rows
+from opencompass_ext.digests import file_sha256
 from opencompass_ext.errors import ConfigError, DataError
 from opencompass_ext.models.base import BaseModel
 from opencompass_ext.records import GeneratedText, GenerationRequest, LabelledText, ScoredText
@@ -52,7 +52,7 @@ class RecordedModel(BaseModel):
 
     def identity(self) -> Mapping[str, Any]:
         """Return the hash of the log: a changed log is another system."""
-        digest = None if self._file is None else _sha256(self._file)
+        digest = None if self._file is None else file_sha256(self._file)
         return {"type": "RecordedModel", "log_sha256": digest}
 
     def provenance(self) -> Mapping[str, Any]:
@@ -171,11 +171,3 @@ def _cannot(act: str) -> ConfigError:
         f"a RecordedModel replays a log and cannot {act}: use it with GenInferencer, or a model "
         "with weights"
     )
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

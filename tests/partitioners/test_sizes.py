@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from opencompass_ext.partitioners import sizes
 from opencompass_ext.partitioners.sizes import Size, SizeBook, content_signature
 
 
@@ -126,6 +127,14 @@ def test_the_signature_follows_the_files_and_the_config(data, tmp_path):
     (tmp_path / "new.jsonl").write_text("{}")
     assert content_signature(folder) != before
     assert content_signature({"type": "HubDataset", "path": "openai/gsm8k"}) is None
+
+
+def test_a_file_that_cannot_be_read_has_no_signature(data, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(sizes, "file_sha256", refuse)
+    assert content_signature(slow(data)) is None
 
 
 def test_a_class_that_loads_other_rows_than_its_base_is_not_asked_to_count(book, data):

@@ -6,11 +6,13 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from opencompass_ext.summarizers.reports.coverage import mean_cell
 from opencompass_ext.summarizers.reports.figures import UP, amount, difference, share
 from opencompass_ext.summarizers.reports.report import (
     Column,
     Report,
     Section,
+    Table,
     make_table,
     part_of,
 )
@@ -23,6 +25,7 @@ MEANINGS = {
     "token_support": "the same of each token, averaged",
     "weakest_sentence": "token_support of the least supported sentence",
 }
+_OF_KINDS = ("source_support", "token_support")
 _MOST_SENTENCES = 20
 
 
@@ -51,7 +54,7 @@ def source_support_report(dataset_abbr: str, results: Mapping[str, Results]) -> 
 
 def _metrics(results: Mapping[str, Results]) -> Section:
     rows = [
-        (f"{name} {UP}", meaning, *(_cell(of, name) for of in results.values()))
+        (f"{name} {UP}", meaning, *(mean_cell(of, name) for of in results.values()))
         for name, meaning in MEANINGS.items()
     ]
     notes = [
@@ -74,12 +77,6 @@ def _metrics(results: Mapping[str, Results]) -> Section:
         table=make_table(["score", Column("what it says", is_text=True), *results], rows),
         notes=tuple(notes),
     )
-
-
-def _cell(results: Results, name: str) -> str:
-    scored = part_of(results, "coverage", name, "n_scored")
-    total = part_of(results, "coverage", name, "n_total")
-    return f"{share(results.get(name), results.get(f'{name}_ci95'))} ({scored}/{total})"
 
 
 def _labelled(model: str, labelled: Results) -> Section:
@@ -123,46 +120,44 @@ def _statement(records: Sequence[Results]) -> Iterator[str]:
 
 
 def _kinds(model: str, kinds: Results) -> Iterator[Section]:
-    means = part_of(kinds, "means")
-    yield Section(
-        f"Kinds of responses, by {model}",
-        table=make_table(
-            ["kind", "supported", "n", f"source_support {UP}", f"token_support {UP}"],
-            [
-                (
-                    kind["kind"],
-                    {True: "yes", False: "no"}.get(kind["grounded"], MISSING),
-                    str(kind["n"]),
-                    amount(kind["source_support"]),
-                    amount(kind["token_support"]),
-                )
-                for kind in means
-            ],
-        ),
-    )
+    yield Section(f"Kinds of responses, by {model}", table=_kind_means(part_of(kinds, "means")))
     yield Section(
         f"Is the supported one higher? By {model}",
         text=("Of responses to the same sources; 0.5 is chance.",),
-        table=make_table(
-            [
-                *("supported", Column("against", is_text=True), "n"),
-                *(f"source_support {UP}", f"token_support {UP}"),
-            ],
-            [
-                (
-                    pair["grounded"],
-                    pair["not_grounded"],
-                    str(sum(pair["token_support"][k] for k in ("wins", "ties", "losses"))),
-                    *(
-                        share(pair[name]["rate"], pair[name]["rate_ci95"])
-                        for name in ("source_support", "token_support")
-                    ),
-                )
-                for pair in part_of(kinds, "pairs")
-            ],
-        ),
-        notes=("[low, high] is Wilson's 95 % interval.",),
+        table=_kind_pairs(part_of(kinds, "pairs")),
+        notes=("[low, high] is Wilson's 95 % interval; in brackets the pairs with a score.",),
     )
+
+
+def _kind_means(kinds: Sequence[Results]) -> Table:
+    rows = [
+        (
+            kind["kind"],
+            {True: "yes", False: "no"}.get(kind["grounded"], MISSING),
+            str(kind["n"]),
+            *(amount(kind[name]) for name in _OF_KINDS),
+        )
+        for kind in kinds
+    ]
+    return make_table(["kind", "supported", "n", *(f"{name} {UP}" for name in _OF_KINDS)], rows)
+
+
+def _kind_pairs(pairs: Sequence[Results]) -> Table:
+    rows = [
+        (
+            pair["grounded"],
+            pair["not_grounded"],
+            *(_rate_cell(pair[name]) for name in _OF_KINDS),
+        )
+        for pair in pairs
+    ]
+    columns: list[str | Column] = ["supported", Column("against", is_text=True)]
+    return make_table([*columns, *(f"{name} {UP}" for name in _OF_KINDS)], rows)
+
+
+def _rate_cell(seen: Results) -> str:
+    scored = sum(seen[outcome] for outcome in ("wins", "ties", "losses"))
+    return f"{share(seen['rate'], seen['rate_ci95'])} ({scored}/{scored + seen['unscored']})"
 
 
 def _weakest_sentences(results: Results) -> list[tuple[float, str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from opencompass_ext.metrics.paired import FEW_ROWS, compare_paired
 from opencompass_ext.metrics.thelma import METRICS
+from opencompass_ext.summarizers.reports.coverage import mean_cell
 from opencompass_ext.summarizers.reports.figures import UP, difference, p_value, share
 from opencompass_ext.summarizers.reports.report import (
     Column,
@@ -59,11 +60,11 @@ def thelma_report(dataset_abbr: str, results: Mapping[str, Results]) -> Report:
 def _metrics(results: Mapping[str, Results]) -> Section:
     names = [name for name in METRICS if any(name in of for of in results.values())]
     rows = [
-        (f"{name} {UP}", MEANINGS[name], *(_cell(of, name) for of in results.values()))
+        (f"{name} {UP}", MEANINGS[name], *(mean_cell(of, name) for of in results.values()))
         for name in names
     ]
     if any("refusal_rate" in of for of in results.values()):
-        refusals = (_cell(of, "refusal_rate") for of in results.values())
+        refusals = (mean_cell(of, "refusal_rate") for of in results.values())
         rows.append(("refusal_rate", "responses that decline to answer", *refusals))
     return Section(
         "Metrics",
@@ -74,15 +75,6 @@ def _metrics(results: Mapping[str, Results]) -> Section:
         table=make_table(["metric", Column("share of", is_text=True), *results], rows),
         notes=tuple(note for name, of in results.items() for note in _row_notes(name, of)),
     )
-
-
-def _cell(results: Results, name: str) -> str:
-    if name not in results:
-        return MISSING
-    scored = part_of(results, "coverage", name, "n_scored")
-    total = part_of(results, "coverage", name, "n_total")
-    shown = share(results[name], results.get(f"{name}_ci95"))
-    return f"{shown} ({scored}/{total})"
 
 
 def _row_notes(system: str, results: Results) -> Iterator[str]:

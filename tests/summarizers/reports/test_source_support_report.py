@@ -77,7 +77,16 @@ def test_it_compares_kinds():
     kinds = [("copy", "a"), ("negation", "a"), ("copy", "b"), ("negation", "b")]
     told = markdown(results([0.9, 0.8, 0.5, 0.6], labels=[1, 0, 1, 0], kinds=kinds))
     assert "| copy | yes | 2 |" in told
-    assert "| copy | negation | 2 | 0.500 [" in told
+    assert "| copy | negation | 0.500 [" in told
+    assert told.count("(2/2) |") == 2
+
+
+def test_a_comparison_of_kinds_counts_the_pairs_of_each_score():
+    kinds = [("copy", "a"), ("negation", "a"), ("copy", "b"), ("negation", "b")]
+    of = results([0.9, 0.8, 0.5, 0.6], labels=[1, 0, 1, 0], kinds=kinds, tokens=False)
+    (line,) = [line for line in markdown(of).splitlines() if "| copy | negation |" in line]
+    assert line.startswith("| copy | negation | 0.500 [")
+    assert line.endswith("(2/2) | - (0/2) |")
 
 
 def test_results_of_another_form_are_told():

@@ -39,14 +39,15 @@ def _run(arguments: Sequence[str]) -> int:
             return _COMMANDS[arguments[0]](arguments[1:])
         return run_command(arguments)
     except OpenCompassExtError as error:
-        _tell("error", str(error))
+        _tell(str(error))
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
-        _tell("interrupted", "finished rows are kept; -r goes on where this run stopped")
+        # A run that has begun tells itself how to go on.
+        print("interrupted", file=sys.stderr)
         return 130
 
 
-def _tell(heading: str, text: str) -> None:
+def _tell(error: str) -> None:
     in_color = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     red, plain = ("\033[31m", "\033[0m") if in_color else ("", "")
-    print(f"{red}{heading}:{plain} {text}", file=sys.stderr)
+    print(f"{red}error:{plain} {error}", file=sys.stderr)

@@ -125,8 +125,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--hf-type",
         choices=["base", "chat"],
-        default="base",
-        help="chat: prompts to answer go through the model's chat template",
+        help="chat: prompts to answer go through the model's chat template (default: base)",
     )
     group.add_argument(
         "--hf-num-gpus", type=_count, metavar="N", help="default: 1 if there is a GPU, else 0"

@@ -31,18 +31,19 @@ def quick_model(args: argparse.Namespace) -> dict[str, Any] | None:
     Raises:
         ConfigError: A companion without ``--hf-path``.
     """
-    given = {name: value for name in _MODEL_FLAGS if (value := getattr(args, name)) is not None}
     if args.hf_path is None:
-        if given or args.hf_num_gpus is not None:
-            flag = next(iter(given), "hf_num_gpus").replace("_", "-")
-            raise ConfigError(f"--{flag} describes the model of --hf-path, which is not given")
+        for name in ("hf_type", "hf_num_gpus", *_MODEL_FLAGS):
+            if getattr(args, name) is not None:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--{flag} describes the model of --hf-path, which is not given")
         return None
+    given = {name: value for name in _MODEL_FLAGS if (value := getattr(args, name)) is not None}
     arguments = {
         name: _to_dict(name, value) if name.endswith("_kwargs") else value
         for name, value in given.items()
     }
     return {
-        "type": _MODEL_TYPES[args.hf_type],
+        "type": _MODEL_TYPES[args.hf_type or "base"],
         "abbr": args.hf_path.rstrip("/").rpartition("/")[2] + "_hf",
         "path": args.hf_path,
         **arguments,

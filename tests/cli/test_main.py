@@ -88,6 +88,15 @@ def test_exit_codes(monkeypatch, capsys, error, code):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_an_interrupted_check_does_not_speak_of_rows(monkeypatch, capsys):
+    def interrupt(argv):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(app._COMMANDS, "validate", interrupt)
+    assert main(["validate", "x.py"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 def test_a_bug_keeps_its_traceback(monkeypatch):
     def fail(argv):
         raise ZeroDivisionError

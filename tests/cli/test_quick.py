@@ -55,7 +55,9 @@ def test_a_gpu_is_used_where_there_is_one(monkeypatch, visible, gpus):
     assert model("--hf-path", "m")["run_cfg"] == {"num_gpus": gpus}
 
 
-@pytest.mark.parametrize("flags", ["--batch-size 4", "--hf-num-gpus 1", "--model-kwargs a=1"])
+@pytest.mark.parametrize(
+    "flags", ["--batch-size 4", "--hf-num-gpus 1", "--hf-type chat", "--model-kwargs a=1"]
+)
 def test_model_flags_without_a_model_are_refused(flags):
     with pytest.raises(ConfigError, match=r"describes the model of --hf-path, which is not given"):
         model(*flags.split())

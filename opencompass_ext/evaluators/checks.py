@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.errors import ConfigError
 
 
@@ -14,9 +15,8 @@ def check_resampling(seed: Any, resamples: Any = 1) -> None:
     Raises:
         ConfigError: ``seed`` is no whole number of at least 0, or ``resamples`` none of at least 1.
     """
-    for name, value, least in (("seed", seed, 0), ("resamples", resamples, 1)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    check_least(0, seed=seed)
+    check_least(1, resamples=resamples)
 
 
 def check_embedding_model(embedding_model: Any) -> None:

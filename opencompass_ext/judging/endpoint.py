@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.endpoints import NEEDED_PACKAGES
 from opencompass_ext.endpoints.address import (
     check_key_env,
@@ -17,7 +18,6 @@ from opencompass_ext.endpoints.address import (
 )
 from opencompass_ext.errors import ConfigError, MissingDependencyError
 from opencompass_ext.judging.base import REPLY_FORMATS, BaseJudge, Call, Reply
-from opencompass_ext.judging.checks import check_counts
 from opencompass_ext.registry import JUDGES
 
 if TYPE_CHECKING:
@@ -86,13 +86,15 @@ class EndpointJudge(BaseJudge):
         max_attempts: int = 5,
         give_up_after: int = 20,
     ) -> None:
-        check_counts(
+        check_least(
+            1,
             max_tokens=max_tokens,
             concurrency=concurrency,
             max_attempts=max_attempts,
             give_up_after=give_up_after,
         )
-        check_counts(
+        check_least(
+            1,
             may_be_none=True,
             context_tokens=context_tokens,
             requests_per_minute=requests_per_minute,

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.judging.base import BaseJudge, Call, Reply
-from opencompass_ext.judging.checks import check_counts
 from opencompass_ext.judging.local_units import (
     MOST_UNIT_CHARS,
     bounded,
@@ -71,8 +71,8 @@ class LocalJudge(BaseJudge):
         batch_size: int | None = None,
         most_units: int = 32,
     ) -> None:
-        check_counts(max_tokens=max_tokens, context_tokens=context_tokens, most_units=most_units)
-        check_counts(may_be_none=True, batch_size=batch_size)
+        check_least(1, max_tokens=max_tokens, context_tokens=context_tokens, most_units=most_units)
+        check_least(1, may_be_none=True, batch_size=batch_size)
         if units not in UNITS:
             raise ConfigError(f"units must be one of {', '.join(UNITS)}, got {units!r}")
         self.units = units

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.errors import OutputError
 from opencompass_ext.judging.base import BaseJudge, Call, Reply, request_key
 from opencompass_ext.judging.cache import ReplyCache
-from opencompass_ext.judging.checks import check_counts
 from opencompass_ext.judging.jobs import Job, Taken
 from opencompass_ext.judging.planning import Planner
 from opencompass_ext.judging.prompts.templates import load_templates
@@ -64,7 +64,7 @@ class JudgeSession:
         lang: str = "en",
         units_per_call: int = 10,
     ) -> None:
-        check_counts(units_per_call=units_per_call)
+        check_least(1, units_per_call=units_per_call)
         self._judge = judge
         self._templates = load_templates(lang)
         self._identity = judge.identity()

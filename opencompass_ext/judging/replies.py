@@ -124,19 +124,14 @@ def read_verdicts(
     if missing:
         problems.update(dict.fromkeys(missing, "incomplete_verdicts"))
         errors.append(f"there is no verdict for unit {_list(missing)}")
-    for i in asked:
-        if i in missing:
-            continue
-        meanings = {words.read(verdict.verdict) for verdict in said[i]}
-        if len(meanings) > 1:
+    for i in (i for i in asked if i in said):
+        first = said[i][0]
+        try:
+            word = _word_of_all(said[i], words)
+        except ReplyError as error:
             problems[i] = "judge_error"
-            errors.append(f"the verdicts for unit {i} contradict each other")
-        elif (word := meanings.pop()) is None:
-            problems[i] = "judge_error"
-            shown = said[i][0].verdict[:40]
-            errors.append(f"{json.dumps(shown, ensure_ascii=False)} for unit {i} is no verdict")
+            errors.append(str(error))
         else:
-            first = said[i][0]
             probability = first.probability if by_likelihood else None
             verdicts[i] = ReadVerdict(word, first.why, first.source, probability)
     return ReadVerdicts(verdicts, problems, "; ".join(errors))
@@ -157,6 +152,23 @@ def has_form(kind: str, text: str) -> bool:
     except ReplyError:
         return False
     return True
+
+
+def _word_of_all(verdicts: Sequence[UnitVerdict], words: Words) -> VerdictWord:
+    """Return what all verdicts on one unit say.
+
+    Raises:
+        ReplyError: They do not say the same, or what they say is no verdict.
+    """
+    unit, said = verdicts[0].id, verdicts[0].verdict
+    meanings = {words.read(verdict.verdict) for verdict in verdicts}
+    if len(meanings) > 1:
+        raise ReplyError(f"the verdicts for unit {unit} contradict each other")
+    word = meanings.pop()
+    if word is None:
+        shown = json.dumps(said[:40], ensure_ascii=False)
+        raise ReplyError(f"{shown} for unit {unit} is no verdict")
+    return word
 
 
 def _list(ids: Sequence[int]) -> str:

@@ -20,7 +20,7 @@ import re
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -43,6 +43,8 @@ def main() -> None:
     parser.add_argument("--units-per-call", type=int, default=1, help="in the timed run")
     parser.add_argument("--rows", type=int, default=10_000, help="rows of the run for memory")
     arguments = parser.parse_args()
+    if arguments.calls * arguments.units_per_call < CLAIMS or arguments.latency <= 0:
+        parser.error(f"--calls times --units-per-call must be at least {CLAIMS}, --latency above 0")
     with tempfile.TemporaryDirectory() as folder:
         _time_calls(arguments, Path(folder))
         _watch_memory(arguments, Path(folder))
@@ -130,7 +132,9 @@ def _serve(latency: float, here: Connection) -> None:
     asyncio.run(serve())
 
 
-def _talk(latency: float):  # type: ignore[no-untyped-def]
+def _talk(
+    latency: float,
+) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             try:

@@ -38,20 +38,8 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = (
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "mat",
-    "and",
-    "saw",
-    "that",
-    "it",
-    "was",
-    "good",
-    "with",
-    "milk",
+    *("the", "cat", "sat", "on", "a", "mat", "and"),
+    *("saw", "that", "it", "was", "good", "with", "milk"),
 )
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
-import time
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.checks import check_least
-from opencompass_ext.errors import ConfigError, ModelLoadError, OpenCompassExtError
-from opencompass_ext.outputs import RunFolder, rows_path
+from opencompass_ext.errors import ConfigError
 from opencompass_ext.python_process import module_command
 from opencompass_ext.records import TaskOutcome, TaskSpec
-from opencompass_ext.runners.devices import only_devices, visible_devices
+from opencompass_ext.runners.devices import visible_devices
+from opencompass_ext.runners.pairs import split_pairs
+from opencompass_ext.runners.this_process import run_in_this_process
 from opencompass_ext.runners.worker_process import WORKER_MODULE
-from opencompass_ext.tasks.base import ModelCache, task_class
-from opencompass_ext.tasks.protocol import failure
+from opencompass_ext.tasks.base import task_class
 
 if TYPE_CHECKING:
     from opencompass_ext.running.progress import Progress
@@ -103,72 +100,15 @@ class BaseRunner(ABC):
         return self.launch(pairs, progress, fail_fast)
 
 
-def split_pairs(tasks: Sequence[TaskSpec]) -> list[TaskSpec]:
-    """Return one task per pair of model and dataset, or of model and part of a dataset.
-
-    Example:
-        >>> spec = TaskSpec("T", {"abbr": "m"}, ({"abbr": "a"}, {"abbr": "b"}), "outputs/x")
-        >>> [pair.name for pair in split_pairs([spec])]
-        ['T[m/a]', 'T[m/b]']
-    """
-    return [
-        dataclasses.replace(task, datasets=(dataset,), rows=(rows,) if rows else ())
-        for task in tasks
-        for dataset, rows in task.pieces
-    ]
-
-
-def has_output(pair: TaskSpec) -> bool:
-    """Return whether an earlier run has left predictions of a task of one pair."""
-    ((dataset, rows),) = pair.pieces
-    whole = RunFolder(pair.run_folder).predictions(pair.model["abbr"], dataset["abbr"])
-    return whole.exists() or (rows is not None and rows_path(whole, *rows[:2]).exists())
-
-
-def log_path(pair: TaskSpec) -> str:
-    """Return where the output of a task of one pair goes."""
-    return str(task_class(pair.type)(pair, **pair.options).log)
-
-
-def run_in_this_process(
-    pairs: Sequence[TaskSpec], progress: Progress, fail_fast: bool
-) -> list[TaskOutcome]:
-    """Carry out tasks one after another in this process, output and tracebacks on the terminal."""
-    models = ModelCache()
-    outcomes: list[TaskOutcome] = []
-    stop: str | None = None
-    lost: dict[str, str] = {}  # models that cannot be loaded -> why
-    for pair in pairs:
-        if stop is not None:
-            outcomes.append(TaskOutcome(pair, stop))
-            continue
-        group = task_class(pair.type).worker_group(pair)
-        if group in lost and not has_output(pair):
-            outcomes.append(TaskOutcome(pair, "failed", lost[group]))
-            progress.closed(outcomes[-1], "failed", is_told=True)
-            continue
-        progress.started(pair)
-        start = time.monotonic()
-        error: str | None = None
-        status = "done"
-        cls = task_class(pair.type)
-        num_gpus = cls.num_gpus(pair)
-        devices = visible_devices()[:num_gpus] if num_gpus else ()
-        try:
-            with only_devices(devices):
-                how = cls(pair, **pair.options).run(progress.reporter(pair), models)
-        except KeyboardInterrupt:
-            status = stop = "interrupted"
-        except OpenCompassExtError as caught:
-            status, error = "failed", failure(caught).error
-            if isinstance(caught, ModelLoadError):
-                lost[group] = error
-        except Exception as caught:
-            traceback.print_exc()
-            status, error = "failed", failure(caught).error
-        outcome = TaskOutcome(pair, status, error, seconds=time.monotonic() - start)
-        outcomes.append(outcome)
-        progress.closed(outcome, how if status == "done" else status)
-        if status == "failed" and fail_fast:
-            stop = "skipped"
-    return outcomes
+def check_gpus_here(tasks: Sequence[TaskSpec]) -> None:
+    """Raise ``ConfigError`` if a task asks for more GPUs than this process can see."""
+    needs = {task.name: task_class(task.type).num_gpus(task) for task in tasks}
+    name = max(needs, key=lambda n: needs[n], default="")
+    if not needs or not needs[name]:
+        return
+    available = len(visible_devices())
+    if needs[name] > available:
+        raise ConfigError(
+            f"{name} asks for {needs[name]} GPUs (run_cfg.num_gpus), and this machine offers "
+            f"{available}: lower num_gpus, or look at nvidia-smi and CUDA_VISIBLE_DEVICES"
+        )

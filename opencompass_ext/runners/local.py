@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opencompass_ext.checks import check_least
-from opencompass_ext.errors import ConfigError
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import MODELS, RUNNERS
-from opencompass_ext.runners.base import BaseRunner
+from opencompass_ext.runners.base import BaseRunner, check_gpus_here
 from opencompass_ext.runners.devices import (
     cpu_cores,
     describe_devices,
@@ -59,16 +58,7 @@ class LocalRunner(BaseRunner):
 
     def check(self, tasks: Sequence[TaskSpec]) -> None:
         """Raise ``ConfigError`` if a task asks for more GPUs than this process can see."""
-        if not tasks:
-            return
-        needs = {task.name: task_class(task.type).num_gpus(task) for task in tasks}
-        name = max(needs, key=lambda n: needs[n])
-        available = len(visible_devices()) if needs[name] else 0
-        if needs[name] > available:
-            raise ConfigError(
-                f"{name} asks for {needs[name]} GPUs (run_cfg.num_gpus), and this machine offers "
-                f"{available}: lower num_gpus, or look at nvidia-smi and CUDA_VISIBLE_DEVICES"
-            )
+        check_gpus_here(tasks)
 
     def worker_command(self, task: TaskSpec) -> str:
         """Return the command of a worker process, with the GPUs it may get."""

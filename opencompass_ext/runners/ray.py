@@ -16,7 +16,7 @@ from opencompass_ext.checks import check_least
 from opencompass_ext.errors import ConfigError, MissingDependencyError
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import RUNNERS
-from opencompass_ext.runners.base import BaseRunner
+from opencompass_ext.runners.base import BaseRunner, check_gpus_here
 from opencompass_ext.runners.devices import cpu_cores, visible_devices
 from opencompass_ext.runners.ray_workplace import RayWorkplace
 from opencompass_ext.runners.schedule import Schedule
@@ -88,7 +88,10 @@ class RayRunner(BaseRunner):
 
     def check(self, tasks: Sequence[TaskSpec]) -> None:
         """Raise ``ConfigError`` if the cluster is not there, or has too few GPUs for some task."""
-        if self.debug or not tasks:
+        if self.debug:
+            check_gpus_here(tasks)
+            return
+        if not tasks:
             return
         needs = {task.name: task_class(task.type).num_gpus(task) for task in tasks}
         name = max(needs, key=lambda n: needs[n])

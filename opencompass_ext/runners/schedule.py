@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from opencompass_ext.records import TaskOutcome, TaskSpec
-from opencompass_ext.runners.base import has_output, log_path
+from opencompass_ext.runners.pairs import has_output, log_path
 from opencompass_ext.runners.workplace import Worker, Workplace
 from opencompass_ext.running.signals import counted_interrupts
 from opencompass_ext.tasks.base import task_class

@@ -11,7 +11,7 @@ from opencompass_ext.outputs import RunFolder
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import RUNNERS
 from opencompass_ext.runners import slurm_commands
-from opencompass_ext.runners.base import BaseRunner
+from opencompass_ext.runners.base import BaseRunner, check_gpus_here
 from opencompass_ext.runners.schedule import Schedule
 from opencompass_ext.runners.slurm_commands import SlurmError
 from opencompass_ext.runners.slurm_workplace import SlurmWorkplace, request_options
@@ -68,6 +68,7 @@ class SlurmRunner(BaseRunner):
     def check(self, tasks: Sequence[TaskSpec]) -> None:
         """Raise ``ConfigError`` if Slurm would not take a job for some task."""
         if self.debug:
+            check_gpus_here(tasks)
             return
         needs = {task_class(task.type).num_gpus(task): task.name for task in tasks}
         for num_gpus, name in needs.items():

@@ -13,7 +13,7 @@ from opencompass_ext.predictions.journal import whole_rows
 from opencompass_ext.records import RowRange, TaskSpec
 from opencompass_ext.registry import PARTITIONERS, RUNNERS
 from opencompass_ext.runners import BaseRunner
-from opencompass_ext.runners.base import split_pairs
+from opencompass_ext.runners.pairs import split_pairs
 from opencompass_ext.schema.keys import DEFAULT_PARTITIONER, DEFAULT_RUNNER, DEFAULT_TASKS
 from opencompass_ext.tasks.base import task_class
 from opencompass_ext.words import counted

@@ -17,7 +17,7 @@ from opencompass_ext.outputs import TIME_FORMAT, RunFolder, atomic_writer
 from opencompass_ext.predictions.merging import merge_finished
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import SUMMARIZERS
-from opencompass_ext.runners.base import split_pairs
+from opencompass_ext.runners.pairs import split_pairs
 from opencompass_ext.running.displays import stage_progress
 from opencompass_ext.running.plan import Stage, describe, plan_stage
 from opencompass_ext.running.signals import terminated_like_ctrl_c

@@ -11,7 +11,7 @@ from opencompass_ext.errors import ConfigError
 from opencompass_ext.outputs import RunFolder
 from opencompass_ext.partitioners import NaivePartitioner
 from opencompass_ext.records import TaskSpec
-from opencompass_ext.runners import LocalRunner, local
+from opencompass_ext.runners import LocalRunner, RayRunner, SlurmRunner, local
 from opencompass_ext.running.progress import Progress
 
 
@@ -271,6 +271,15 @@ def test_debug_runs_in_this_process_and_restores_the_environment(launch, monkeyp
     assert {note["devices"] for note in notes.values()} == {"GPU-5d5b"}
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-5d5b,1"
     assert "KeyError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("runner", [LocalRunner, RayRunner, SlurmRunner])
+def test_debug_asks_for_the_gpus_of_this_machine_whatever_the_runner(runner, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    model = {"abbr": "m", "run_cfg": {"num_gpus": 2}}
+    task = TaskSpec("runner_fakes.EchoTask", model, ({"abbr": "a"},), "outputs/x")
+    with pytest.raises(ConfigError, match=r"asks for 2 GPUs .* offers 1"):
+        runner(debug=True).check([task])
 
 
 @pytest.mark.parametrize(

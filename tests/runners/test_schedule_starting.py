@@ -3,7 +3,7 @@
 import os
 
 from opencompass_ext.records import TaskSpec
-from opencompass_ext.runners.base import log_path
+from opencompass_ext.runners.pairs import log_path
 from opencompass_ext.runners.schedule import Schedule
 from opencompass_ext.running.progress import Progress
 from opencompass_ext.tasks.protocol import Done, Ready

@@ -47,8 +47,8 @@ class PostOptions:
         key_env: The environment variable it is read from.
         timeout: Seconds without a byte from the server before an attempt counts as failed.
         max_attempts: How often a request is tried.
-        deadline: Seconds that all attempts of a request and the waits between them may take; None
-            for no limit.
+        deadline: Seconds that all attempts of a request and the waits between them may take, those
+            for ``before_attempt`` apart; None for no limit.
         waits_for_server: Whether to try again when not even a first connection is to be had.
         hints: What to do about a status, by status.
     """
@@ -147,8 +147,7 @@ class Poster:
 
         async def attempt() -> Any:
             nonlocal last, attempts
-            if self._before_attempt is not None:
-                await self._before_attempt()
+            await self._wait_for_turn(scope)
             attempts += 1
             try:
                 return await self._attempt(client, body)
@@ -165,7 +164,7 @@ class Poster:
         )
         failure: PostFailure
         try:
-            with anyio.fail_after(self.options.deadline):
+            with anyio.fail_after(self.options.deadline) as scope:
                 content: Any = await retrying(attempt)
             return Posted(content, attempts, time.monotonic() - started)
         except TimeoutError:
@@ -184,6 +183,15 @@ class Poster:
             failure = refused
         failure.attempts, failure.seconds = attempts, time.monotonic() - started
         raise failure
+
+    async def _wait_for_turn(self, scope: anyio.CancelScope) -> None:
+        """Await ``before_attempt`` while the deadline stands still: no server is late there."""
+        if self._before_attempt is None:
+            return
+        left = scope.deadline - anyio.current_time()
+        scope.deadline = math.inf
+        await self._before_attempt()
+        scope.deadline = anyio.current_time() + left
 
     async def _attempt(self, client: httpx.AsyncClient, body: Mapping[str, Any]) -> Any:
         try:

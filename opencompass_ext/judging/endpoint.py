@@ -56,7 +56,8 @@ class EndpointJudge(BaseJudge):
         concurrency: Most requests at once; fewer for a while where the endpoint says it is busy.
         requests_per_minute: Most requests a minute, attempts counted; None for no limit.
         timeout: Seconds without a byte from the server before an attempt counts as failed.
-        deadline: Seconds that all attempts of one request and the waits between them may take.
+        deadline: Seconds that all attempts of one request and the waits between them may take,
+            those that ``requests_per_minute`` asks for apart.
         max_attempts: How often a request is tried when the server is busy (429), fails (5xx) or
             does not answer. ``Retry-After`` is obeyed.
         give_up_after: Requests in a row without an answer that end the run.

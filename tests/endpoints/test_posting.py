@@ -110,3 +110,26 @@ def test_a_request_that_is_given_up_costs_no_connection():
 
         with listening(OK % (len(CONTENT), CONTENT)) as (good, _):
             assert asyncio.run(ask()).content == {"choices": []}
+
+
+@pytest.mark.parametrize("answer", [OK % (len(CONTENT), CONTENT), None])
+def test_waiting_for_a_turn_takes_nothing_from_the_deadline(answer):
+    async def turn():
+        await asyncio.sleep(0.4)
+
+    with listening(answer) as (url, asked):
+        poster = Poster(
+            PostOptions(url, None, "KEY", timeout=9.0, max_attempts=1, deadline=0.3), turn
+        )
+
+        async def ask():
+            async with poster.client(1) as client:
+                return await poster.post(client, {})
+
+        if answer is None:
+            with pytest.raises(PostFailure, match=r"no answer within 0\.3 s") as caught:
+                asyncio.run(ask())
+            assert caught.value.attempts == 1
+        else:
+            assert asyncio.run(ask()).attempts == 1
+    assert len(asked) == 1

@@ -36,12 +36,16 @@ class RAGPairsDataset(BaseDataset):
     ``pair``, ``side`` (``"better"`` or ``"worse"``) and ``aspect`` (null where there is none): row
     2i is the better one of pair i, row 2i + 1 the worse one.
 
+    ``reader_cfg -> test_range`` and ``limit`` count pairs: the sides of one are never cut apart.
+
     Config keys:
         path: The file, or the folder it lies in. A relative path is looked up below the current
             folder, then among the files shipped with the package.
         name: File name in the folder, without ``.jsonl``.
         aspect: Only the pairs of this aspect.
     """
+
+    group_column = "pair"
 
     @staticmethod
     def load(  # type: ignore[override]
@@ -53,25 +57,33 @@ class RAGPairsDataset(BaseDataset):
             DataError: The file is missing or broken, a row is not as it must be, or no pair has
                 the aspect; the message names file and line.
         """
-        file = read_rows(find_data_file(path, name, RAG_EXTENSIONS))
-        rows: list[dict[str, Any]] = []
-        places: list[int] = []
-        aspects: dict[str, None] = {}
-        for pair, index in index_by_id(file).items():
-            row = file.rows[index]
-            try:
-                found = [_side(pair, row, side) for side in SIDES]
-            except DataError as error:
-                raise DataError(f"{file.where(index)}: {error}") from error
-            aspects[str(row.get("aspect"))] = None
-            if aspect is None or row.get("aspect") == aspect:
-                rows += found
-                places += [file.places[index]] * len(SIDES)
-        if not rows:
-            raise DataError(
-                f"{file.path} has no pair of the aspect {aspect!r}; there are {', '.join(aspects)}"
-            )
-        return rows_to_dataset(FileRows(file.path, rows, places, file.unit))
+        return rows_to_dataset(_test_rows(path, name, aspect))
+
+    def where(self, row: int) -> str:
+        """Return file and line of the pair of a row, by reading the file once more."""
+        return _test_rows(**self.load_arguments).where(row)
+
+
+def _test_rows(path: str, name: str | None = None, aspect: str | None = None) -> FileRows:
+    file = read_rows(find_data_file(path, name, RAG_EXTENSIONS))
+    rows: list[dict[str, Any]] = []
+    places: list[int] = []
+    aspects: dict[str, None] = {}
+    for pair, index in index_by_id(file).items():
+        row = file.rows[index]
+        try:
+            found = [_side(pair, row, side) for side in SIDES]
+        except DataError as error:
+            raise DataError(f"{file.where(index)}: {error}") from error
+        aspects[str(row.get("aspect"))] = None
+        if aspect is None or row.get("aspect") == aspect:
+            rows += found
+            places += [file.places[index]] * len(SIDES)
+    if not rows:
+        raise DataError(
+            f"{file.path} has no pair of the aspect {aspect!r}; there are {', '.join(aspects)}"
+        )
+    return FileRows(file.path, rows, places, file.unit)
 
 
 def _side(pair: str, row: Mapping[str, Any], side: str) -> dict[str, Any]:

@@ -37,6 +37,19 @@ def test_a_pair_is_two_rows_that_share_what_stands_beside_the_sides(load):
     assert {row["pair"] for row in (better, worse)} == {"p"}
 
 
+def test_ranges_and_limits_count_pairs(load):
+    pairs = [{**PAIR, "id": name} for name in "abcd"]
+    rows = load(*pairs, limit=1, reader_cfg={"test_range": "[1:]"})
+    assert [row["id"] for row in rows] == ["b/better", "b/worse"]
+
+
+def test_a_row_is_where_its_pair_is(write):
+    lines = "".join(json.dumps({**PAIR, "id": name}) + "\n\n" for name in "ab")
+    data = RAGPairsDataset(path=write("pairs.jsonl", lines))
+    assert data.where(1).endswith("pairs.jsonl, line 1")
+    assert data.where(2).endswith("pairs.jsonl, line 3")
+
+
 def test_sides_may_differ_in_sources(load):
     sides = {"better": {"sources": ["a"]}, "worse": {"sources": ["a", "b"]}}
     better, worse = load({**PAIR, **sides, "response": "r"})

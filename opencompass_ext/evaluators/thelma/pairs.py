@@ -114,6 +114,5 @@ def _check_pairs(test_set: Sequence[Mapping[str, Any]]) -> None:
             )
     if len(test_set) % len(SIDES):
         raise PredictionsError(
-            f"{len(test_set)} rows make no whole pairs: let test_range and --limit end at an even "
-            "number"
+            f"{len(test_set)} rows make no whole pairs, as RAGPairsDataset reads them"
         )

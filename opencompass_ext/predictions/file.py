@@ -186,15 +186,11 @@ class PredictionsFile:
             self._lock = None
 
     def __enter__(self) -> PredictionsFile:
-        has_parts = self.row_range is None and bool(parts_on_disk(self.path))
-        if not self._is_complete or self._journal.path.exists() or has_parts:
-            self._acquire()
-        if self._is_complete:
-            # An earlier run may have ended between its last steps.
-            self._journal.remove()
-            if has_parts:
-                remove_parts(self.path)
+        try:
+            self._begin()
+        except BaseException:
             self.close()
+            raise
         return self
 
     def __exit__(
@@ -204,6 +200,18 @@ class PredictionsFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _begin(self) -> None:
+        """Take the lock if rows are to be written, and end what an earlier run has not."""
+        has_parts = self.row_range is None and bool(parts_on_disk(self.path))
+        if not self._is_complete or self._journal.path.exists() or has_parts:
+            self._acquire()
+        if self._is_complete:
+            # An earlier run may have ended between its last steps.
+            self._journal.remove()
+            if has_parts:
+                remove_parts(self.path)
+            self.close()
 
     def _load(self) -> None:
         self._seen = self._state_on_disk()

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from opencompass_ext.errors import OutputError, PredictionsError
+from opencompass_ext.outputs import lock_path
 from opencompass_ext.predictions import final_file
 from opencompass_ext.predictions import journal as journal_module
 from opencompass_ext.predictions import lock as predictions_lock
@@ -254,6 +255,22 @@ def test_a_second_process_gets_a_clear_error_and_a_dead_one_none(path, monkeypat
         assert "waiting for another process" in caplog.text
         holder.kill()
     assert score(path) == list(range(10))
+
+
+def test_a_file_that_cannot_be_begun_gives_its_lock_back(path, monkeypatch):
+    score(path)
+
+    def refuse(*args):
+        raise OutputError("the disk is full")
+
+    monkeypatch.setattr(journal_module.Journal, "append", refuse)
+    predictions = PredictionsFile(path, [*KEYS[:-1], "new"])
+    with pytest.raises(OutputError), predictions:
+        pass
+    monkeypatch.undo()
+    monkeypatch.setattr(predictions_lock, "IDLE_SECONDS", 0.1)
+    assert score(path, [*KEYS[:-1], "new"]) == [9]
+    assert not lock_path(path).exists()
 
 
 SLOW_HOLDER = """

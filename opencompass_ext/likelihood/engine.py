@@ -219,7 +219,7 @@ class Engine:
             )
         else:
             return collect(requests, scores, answers), new_cache
-        _free_memory()
+        free_memory()
         return None, None
 
     def _launch_rows(
@@ -256,7 +256,7 @@ class Engine:
                 logger.warning(
                     "out of memory at %d rows x %d tokens: the batch is halved", len(batch), longest
                 )
-            _free_memory()
+            free_memory()
         if len(batch) == 1:
             yield from self._launch_rows(pieces, batch, 0, None, scored=prefix)
             return
@@ -348,7 +348,8 @@ def _make_limits(
     return BatchLimits(tokens=tokens, cache_tokens=16 * tokens, rows=rows)
 
 
-def _free_memory() -> None:
+def free_memory() -> None:
+    """Let go of what a pass that has run out of memory has left, before a smaller one is tried."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,7 +1,7 @@
 """Score pieces through a completions endpoint that echoes prompts, several requests at once.
 
-Requests run on an event loop in a thread of its own; leaving
-``run`` early, by an error or Ctrl-C, cancels those that are still under way.
+Requests run on an event loop in a thread of its own; leaving ``run`` early, by an error or Ctrl-C,
+cancels those that are still under way.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ run that goes on meets the same batches.
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from transformers import GenerationConfig, LogitsProcessorList
 
 from opencompass_ext.errors import ConfigError, ModelError, TextError
 from opencompass_ext.likelihood.batching import BatchLimits, make_batches
+from opencompass_ext.likelihood.engine import free_memory
 from opencompass_ext.likelihood.spans import IntArray
 from opencompass_ext.models.tokenizer import quiet_loading
 from opencompass_ext.records import GeneratedText
@@ -143,9 +143,7 @@ class Generator:
                     "(run_cfg.num_gpus)"
                 ) from error
             logger.warning("out of memory at %d prompts: the batch is halved", len(batch))
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        free_memory()
         middle = (len(batch) + 1) // 2
         return {
             **self._answer(prompts, batch[:middle]),

@@ -81,9 +81,8 @@ class FixKRetriever(BaseRetriever):
         size = len(dataset.train)
         outside = [i for i in self.fix_id_list if not 0 <= i < size]
         if outside:
-            raise ConfigError(
-                f"fix_id_list holds {outside}, and the index split has rows 0 to {size - 1}"
-            )
+            rows = f"the rows 0 to {size - 1}" if size else "no rows"
+            raise ConfigError(f"fix_id_list holds {outside}, and the index split has {rows}")
 
     def retrieve(self) -> list[list[int]]:
         """Return ``fix_id_list`` for each test row."""

@@ -29,6 +29,12 @@ def test_a_number_outside_the_split_is_refused(numbers):
         FixKRetriever(DATASET, fix_id_list=numbers)
 
 
+def test_an_index_split_without_rows_is_named():
+    dataset = SimpleNamespace(train=[], test=DATASET.test)
+    with pytest.raises(ConfigError, match="the index split has no rows"):
+        FixKRetriever(dataset, fix_id_list=[0])
+
+
 def test_examples_without_a_template_are_refused():
     with pytest.raises(ConfigError, match="ice_template"):
         FixKRetriever(DATASET, fix_id_list=[0]).generate_ice([0], None)

@@ -168,10 +168,7 @@ class Poster:
                 content: Any = await retrying(attempt)
             return Posted(content, attempts, time.monotonic() - started)
         except TimeoutError:
-            said = "" if last is None else f"; before that: {last}"
-            kind: FailureKind = "timeout" if last is None else last.kind
-            reason = f"no answer within {self.options.deadline:g} s (deadline){said}"
-            failure = PostFailure(reason, kind)
+            failure = self._late(last)
         except _Unavailable as unavailable:
             failure = PostFailure(
                 f"{unavailable} ({attempts} attempts)",
@@ -183,6 +180,12 @@ class Poster:
             failure = refused
         failure.attempts, failure.seconds = attempts, time.monotonic() - started
         raise failure
+
+    def _late(self, last: _Unavailable | None) -> PostFailure:
+        reason = f"no answer within {self.options.deadline:g} s (deadline)"
+        if last is None:
+            return PostFailure(reason, "timeout")
+        return PostFailure(f"{reason}; before that: {last}", last.kind)
 
     async def _wait_for_turn(self, scope: anyio.CancelScope) -> None:
         """Await ``before_attempt`` while the deadline stands still: no server is late there."""

@@ -92,13 +92,7 @@ class PPLqaSanityEvaluator(BaseEvaluator):
         }
         return {
             **metrics,
-            "reasons": {
-                name: "constant"
-                if name == "length_r_squared" and is_scored
-                else "no_complete_question"
-                for name, value in metrics.items()
-                if value is None
-            },
+            "reasons": _reasons(metrics, is_scored),
             "note": (
                 f"correct_best: the {self.order[0]} answer has strictly the best pplqa; "
                 f"strict_order: {' < '.join(self.order)}"
@@ -112,6 +106,16 @@ class PPLqaSanityEvaluator(BaseEvaluator):
             "analysis": {"order": list(self.order), "kinds": kinds, "groups": groups},
             "details": answer_details(rows, scores, **more),
         }
+
+
+def _reasons(metrics: Mapping[str, float | None], is_scored: bool) -> dict[str, str]:
+    of_nulls = dict.fromkeys(
+        (name for name, value in metrics.items() if value is None), "no_complete_question"
+    )
+    if is_scored and "length_r_squared" in of_nulls:
+        # A line needs no whole question, only two lengths and two scores.
+        of_nulls["length_r_squared"] = "constant"
+    return of_nulls
 
 
 def _group(

@@ -51,4 +51,5 @@ def fit_line(x: Sequence[float], y: Sequence[float]) -> Line | None:
     from_mean_x, from_mean_y = xs - xs.mean(), ys - ys.mean()
     slope = float(from_mean_x @ from_mean_y / (from_mean_x @ from_mean_x))
     r_squared = slope * float(from_mean_x @ from_mean_y) / float(from_mean_y @ from_mean_y)
-    return Line(slope, float(ys.mean() - slope * xs.mean()), r_squared, len(x))
+    # Rounding may put points that lie on a line beyond 1.
+    return Line(slope, float(ys.mean() - slope * xs.mean()), min(r_squared, 1.0), len(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from opencompass_ext.registry import (
     TASKS,
 )
 from opencompass_ext.schema import keys
+from opencompass_ext.schema.combinations import check_combinations
 from opencompass_ext.schema.dicts import check_component, check_keys, check_list, is_cheap_to_build
 from opencompass_ext.schema.helpers import check_helpers
 from opencompass_ext.schema.problems import Problem, tell
@@ -103,6 +105,8 @@ def problems_of(config: Mapping[str, Any], sources: Sequence[Path], mode: str) -
     if work_dir is not None and not (isinstance(work_dir, str) and work_dir):
         yield Problem("work_dir", f"must be the path of a folder, got {work_dir!r}")
     yield from check_twins(config)
+    datasets = functools.partial(_datasets, needs_evaluator=mode != "infer")
+    yield from check_combinations(config, {"models": _models, "datasets": datasets})
 
 
 def _parts(config: Mapping[str, Any], sources: Sequence[Path]) -> Iterator[Problem]:

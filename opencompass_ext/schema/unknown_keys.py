@@ -20,15 +20,14 @@ def without_unknown_keys(config: Mapping[str, Any], mode: str = "all") -> dict[s
     """
     unread = {problem.key_path for problem in problems_of(config, (), mode) if problem.is_unread}
     known = _without(config, "", unread)
-    if "model_dataset_combinations" in config:
-        # Its entries are those of the two lists once more.
-        for group in known["model_dataset_combinations"]:
-            for section in ("models", "datasets"):
-                given = config[section]
-                group[section] = [
-                    known[section][given.index(entry)] if entry in given else entry
-                    for entry in group[section]
-                ]
+    # The entries of combinations are, as a rule, those of the two lists: told of there alone.
+    for group in known.get("model_dataset_combinations") or ():
+        for section in ("models", "datasets"):
+            given = config[section]
+            group[section] = [
+                known[section][given.index(entry)] if entry in given else entry
+                for entry in group[section]
+            ]
     return known
 
 

@@ -307,6 +307,24 @@ def test_combinations_must_be_of_known_models_and_datasets(config):
     assert "did you mean 'uniform'?" in problem
 
 
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (3, "models[0]: must be a dict, got 3"),
+        ({}, "models[0]: the key 'type' is missing"),
+        ({"abbr": "uniform"}, "models[0]: the key 'type' is missing"),
+        ({"type": "ScriptedModel", "abbr": "uniform", "sizee": 3}, "models[0].sizee: unknown key"),
+    ],
+)
+def test_entries_of_combinations_that_are_not_those_of_the_lists_are_checked(
+    config, entry, message
+):
+    group = {"models": [entry], "datasets": config["datasets"]}
+    config["model_dataset_combinations"] = [group]
+    (problem,) = problems(config)
+    assert f"model_dataset_combinations[0].{message}" in problem
+
+
 @pytest.mark.parametrize("value", [{}, [3], [{"models": []}]])
 def test_combinations_have_a_form(config, value):
     config["model_dataset_combinations"] = value

@@ -24,6 +24,11 @@ def test_combinations_lose_the_same_keys(config):
     ]
 
 
+def test_combinations_that_are_none_stay_none(config):
+    config |= {"model_dataset_combinations": None, "modells": 3}
+    assert without_unknown_keys(config) == config
+
+
 def test_a_key_that_a_class_of_ones_own_may_read_stays(config):
     config["models"][0] = {"type": "schema_fakes.OpenModel", "abbr": "m", "sizee": 3}
     assert len(check_config(config, strict=False)) == 1

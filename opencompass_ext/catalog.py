@@ -106,7 +106,7 @@ def _match(kind: str, pattern: str, folders: Sequence[Path]) -> list[Path]:
     looked = ", ".join(where(folder / kind) for folder in folders)
     names = sorted({p.stem for p in _files(kind, folders)})
     hint = did_you_mean(pattern, names) if names else "there are none"
-    raise ConfigError(f"no config of {kind} is named {pattern!r} in {looked}: {hint}")
+    raise ConfigError(f"{kind}: unknown config {pattern!r} in {looked}: {hint}")
 
 
 def _ambiguous(kind: str, name: str, paths: Sequence[Path]) -> ConfigError:

@@ -251,11 +251,11 @@ class RunFolder:
         existing = cls.existing(work_dir)
         if existing and time in ("latest", *existing):
             return cls(Path(work_dir) / (existing[-1] if time == "latest" else time))
-        wanted = "any run" if time == "latest" else f"run {time!r}"
-        shown = ", ".join(existing[-10:]) or "none"
+        if not existing:
+            raise ConfigError(f"nothing to resume: no runs under {str(work_dir)!r}; check -w")
         raise ConfigError(
-            f"nothing to reuse: {wanted} under work_dir {str(work_dir)!r} does not exist "
-            f"(runs there: {shown}); check -r and -w"
+            f"nothing to resume: no run {time!r} under {str(work_dir)!r} "
+            f"(runs there: {', '.join(existing[-10:])}); check -r and -w"
         )
 
     @staticmethod

@@ -51,7 +51,7 @@ def test_a_plain_name_that_fits_twice_is_refused_and_both_are_listed(folders):
 
 
 def test_an_unknown_name_is_answered_with_near_names(folders):
-    with pytest.raises(ConfigError, match=r"named 'hf_smal' in .*: did you mean 'hf_small'"):
+    with pytest.raises(ConfigError, match=r"models: .* 'hf_smal' in .*: did you mean 'hf_small'"):
         find_models("hf_smal", folders)
 
 

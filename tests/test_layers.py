@@ -83,7 +83,7 @@ ALLOWED: dict[str, set[str]] = {
     "digests": set(),
     "user_code": set(),
     "redact": set(),
-    "endpoints": set(),
+    "endpoints": {"words"},
     "sentences": set(),
     "words": set(),
     "outputs": set(),

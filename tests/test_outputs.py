@@ -158,12 +158,12 @@ def test_reopen_by_name(tmp_path):
     assert RunFolder.reopen(tmp_path, "latest").root.name == "20250102_000000"
     with pytest.raises(ConfigError, match=r"20250101_000000, 20250102_000000"):
         RunFolder.reopen(tmp_path, "20240101_000000")
-    with pytest.raises(ConfigError, match="does not exist"):
+    with pytest.raises(ConfigError, match="nothing to resume: no run"):
         RunFolder.reopen(tmp_path, "../" + tmp_path.name)
 
 
 def test_reopen_where_nothing_ever_ran(tmp_path):
-    with pytest.raises(ConfigError, match="runs there: none"):
+    with pytest.raises(ConfigError, match="nothing to resume: no runs under"):
         RunFolder.reopen(tmp_path / "absent", "latest")
     assert not (tmp_path / "absent").exists()
 

@@ -17,12 +17,12 @@ Run an evaluation: inference, then evaluation, then a table.
   run.py --models embedded_smollm2_135m_instruct --datasets gsm8k_answer_nll
   run.py --hf-path /models/opt-125m --custom-dataset-path texts.jsonl
 
-Other commands: 'list [models|datasets|summarizers|types]' names what there is,
+Other commands: 'list [models|datasets|judges|summarizers|types]' lists what is available,
 'validate CONFIG...' checks configs without running them; each has its own --help.
 """
 _EPILOG = """\
 Values of KEY=VALUE are Python literals (dtype=bfloat16 is text, num=2 a number, flag=True a
-truth value, sizes=[1,2] a list); what is no literal is taken as text.
+boolean, sizes=[1,2] a list); anything else is text.
 
 Exit codes: 0 all good, 1 some task failed, 2 a mistake in the config or a flag, 130 interrupted.
 """
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("config", nargs="?", help="a config file; or name models and datasets")
+    parser.add_argument("config", nargs="?", help="a config file; else name models and datasets")
     _add_what(parser.add_argument_group("what to run, without a config file"))
     _add_model(parser.add_argument_group("a quick model"))
     _add_how(parser.add_argument_group("how to run"))
@@ -116,7 +116,7 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         nargs="+",
         default=[],
         metavar="COLUMN",
-        help="the columns of the template whose likelihood is asked for, such as answer",
+        help="the columns of the template to score, such as answer",
     )
 
 
@@ -154,7 +154,7 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
         nargs="?",
         const="latest",
         metavar="TIME",
-        help="go on with the run of that time stamp (default: the latest) and keep what it has",
+        help="resume the run with that timestamp (default: the latest), keeping what it has",
     )
     group.add_argument(
         "-w", "--work-dir", metavar="DIR", help="where runs are kept (default: outputs/default)"
@@ -172,7 +172,7 @@ def _add_how(group: argparse._ArgumentGroup) -> None:
         "--retry",
         type=_count,
         metavar="N",
-        help="how often a task is tried again after its worker died",
+        help="retries of a task whose worker died",
     )
     group.add_argument("--dry-run", action="store_true", help="print the plan and write nothing")
     group.add_argument(

@@ -21,21 +21,21 @@ def add_cluster_flags(group: argparse._ArgumentGroup) -> None:
     """Add the flags to a group of them."""
     where = group.add_mutually_exclusive_group()
     where.add_argument(
-        "--slurm", action="store_true", help="run tasks in jobs of Slurm, queued with sbatch"
+        "--slurm", action="store_true", help="run tasks as Slurm jobs, queued with sbatch"
     )
     where.add_argument(
         "--ray",
         nargs="?",
         const="",
         metavar="ADDRESS",
-        help="run tasks in actors of Ray: of the cluster at host:port, of the one this machine "
-        "belongs to (auto), or of one that is started on this machine for the run (default)",
+        help="run tasks on Ray: a cluster's host:port, 'auto' for the cluster this machine is in; "
+        "default: one started on this machine for the run",
     )
-    group.add_argument("-p", "--partition", metavar="NAME", help="partition of Slurm")
+    group.add_argument("-p", "--partition", metavar="NAME", help="Slurm partition")
     group.add_argument(
         "-q", "--quotatype", metavar="TYPE", help="for clusters whose Slurm knows --quotatype"
     )
-    group.add_argument("--qos", metavar="NAME", help="quality of service of Slurm")
+    group.add_argument("--qos", metavar="NAME", help="Slurm quality of service")
 
 
 def check_cluster_flags(args: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from opencompass_ext.errors import ConfigError, did_you_mean
 
 
 def list_command(argv: Sequence[str]) -> int:
-    """Print the configs and classes that can be named, each with a line about it."""
+    """List the configs and classes you can name, with one-line descriptions."""
     parser = Parser(prog="run.py list", description=list_command.__doc__)
     parser.add_argument(
         "kinds",
@@ -21,7 +21,7 @@ def list_command(argv: Sequence[str]) -> int:
         metavar="KIND",
         help="models, datasets, judges, summarizers or types (default: all)",
     )
-    parser.add_argument("--config-dir", metavar="DIR", help="a further folder of configs")
+    parser.add_argument("--config-dir", metavar="DIR", help="an additional folder of configs")
     args = parser.parse_args(argv)
     from opencompass_ext.catalog import KINDS
 

@@ -25,6 +25,7 @@ import tenacity
 from httpx_aiohttp import HttpxAiohttpClient
 
 from opencompass_ext.endpoints.server_words import HIDDEN_KEY, error_in, without_key, words_of
+from opencompass_ext.words import counted
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +172,7 @@ class Poster:
             failure = self._late(last)
         except _Unavailable as unavailable:
             failure = PostFailure(
-                f"{unavailable} ({attempts} attempts)",
+                f"{unavailable} ({counted(attempts, 'attempt')})",
                 unavailable.kind,
                 unavailable.status,
                 unavailable.said,

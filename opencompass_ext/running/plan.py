@@ -110,11 +110,11 @@ def describe(stages: Sequence[Stage], folder: RunFolder, *, with_summary: bool) 
 
 def _describe_stage(stage: Stage, folder: RunFolder, sizes: SizeBook) -> list[str]:
     pairs = split_pairs(stage.tasks)
-    where = "in this process" if stage.runner.debug else "in worker processes"
+    where = " in this process" if stage.runner.debug else ""
     lines = [
         f"{stage.name}: {counted(len(stage.tasks), 'task')}, "
         f"{counted(len(pairs), 'pair')} of model and dataset, by "
-        f"{type(stage.runner).__name__} {where}, {stage.runner.max_num_workers} at a time"
+        f"{type(stage.runner).__name__}{where}, {stage.runner.max_num_workers} at a time"
     ]
     for task in stage.tasks:
         found = sizes(task.datasets)

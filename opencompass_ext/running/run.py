@@ -190,7 +190,7 @@ class _Run:
                     print("    the logs of the others: status.json in the run folder names them")
         for error in self.other_errors:
             print(f"  {error}")
-        print(f"mend this and go on with {self.how_to_go_on()}")
+        print(f"fix this and resume with {self.how_to_go_on()}")
         return EXIT_FAILED
 
     def how_to_go_on(self) -> str:

@@ -59,7 +59,10 @@ def test_named_and_quick_parts_join(named):
         ("", "name models: --models or --hf-path"),
         ("--models uniform", "name datasets: --datasets or --custom-dataset-path"),
         ("--datasets demo_ppl", "name models"),
-        ("--models unifrom --datasets demo_ppl", "named 'unifrom' in .*: did you mean 'uniform'"),
+        (
+            "--models unifrom --datasets demo_ppl",
+            "config 'unifrom' in .*: did you mean 'uniform'",
+        ),
         ("eval_demo.py --models uniform", "--models cannot be given beside the config file"),
         ("eval_demo.py --hf-path m", "--hf-path cannot be given beside the config file"),
         ("eval_demo.py --batch-size 4", "--batch-size describes the model of --hf-path"),

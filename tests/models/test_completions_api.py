@@ -193,7 +193,7 @@ def test_patience_ends(make, server):
 def test_a_server_that_hangs(make, server):
     server.script = [hangs]
     with pytest.raises(
-        ModelError, match=r"completions: no answer within 0\.2 s \(timeout\) \(1 attempts\)"
+        ModelError, match=r"completions: no answer within 0\.2 s \(timeout\) \(1 attempt\)"
     ):
         make(timeout=0.2, max_attempts=1).score_all(TEXTS[:1])
 

@@ -19,7 +19,7 @@ def test_a_dry_run_shows_all_stages_and_writes_nothing(shop):
     for stage in ("Infer", "Eval"):
         for pair in ("m1/a", "m1/b", "m2/a", "m2/b"):
             assert f"OpenICL{stage}[{pair}], model {pair[:2]}, GPUs: 0" in output
-    assert "LocalRunner in worker processes, 3 at a time" in output
+    assert "by LocalRunner, 3 at a time" in output
     assert "nothing was run or written" in output
 
 

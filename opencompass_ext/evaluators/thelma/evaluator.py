@@ -253,7 +253,7 @@ class ThelmaEvaluator(BaseEvaluator):
         reasons = ", ".join(f"{reason}: {n}" for reason, n in tally.failures.most_common())
         return {
             "incomplete": f"the judge left questions on {tally.failed_rows} of {rows} rows without "
-            f"a usable answer ({reasons}), so metrics of theirs are null; -m eval -r asks again "
+            f"a usable answer ({reasons}), so their metrics are null; -m eval -r asks again "
             "where no reply came (docs/judges.md says how to ask about the others again), "
             "min_judged lets such rows pass"
         }

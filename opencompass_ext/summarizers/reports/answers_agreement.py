@@ -61,7 +61,7 @@ def rank_sections(analysis: Mapping[str, Any], suffix: str) -> Iterator[Section]
         table=make_table(["score", *_RANK_HEADINGS], _rows(overall, _rank_cells)),
         notes=(
             _counted(overall, "answer", {}),
-            "The p-value takes ranks of one question for independent, which they are not; the "
+            "The p-value treats ranks within a question as independent, which they are not; the "
             "intervals resample questions.",
             *_length_notes(ranks),
             *partial_notes(overall, "answer"),
@@ -135,7 +135,7 @@ def _partial_sections(
 
 
 _PREFERENCE_HEADINGS = (
-    *("accuracy ↑", "less that of length", "p", "MCC ↑"),
+    *("accuracy ↑", "minus that of length", "p", "MCC ↑"),
     *("F1 of first", "of second", "equal"),
 )
 
@@ -153,7 +153,7 @@ def _preference_cells(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-_RANK_HEADINGS = ("tau-b ↑, pooled", "p", "less that of length", "mean of questions ↑", "of")
+_RANK_HEADINGS = ("tau-b ↑, pooled", "p", "minus that of length", "mean of questions ↑", "of")
 
 
 def _rank_cells(record: Mapping[str, Any]) -> list[str]:
@@ -167,7 +167,7 @@ def _rank_cells(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
-_AUC_HEADINGS = ("AUC ↑", "less that of length")
+_AUC_HEADINGS = ("AUC ↑", "minus that of length")
 
 
 def _auc_cells(record: Mapping[str, Any]) -> list[str]:
@@ -215,7 +215,7 @@ def _counted(group: Mapping[str, Any], what: str, votes: Mapping[str, Any]) -> s
     if group.get("ties"):
         said += f" Ties left out: {group['ties']}."
     if votes.get("unanswered"):
-        said += f" About an answer that is not there: {votes['unanswered']}."
+        said += f" About a missing answer: {votes['unanswered']}."
     return said + _excluded(group)
 
 
@@ -233,4 +233,4 @@ def _excluded(group: Mapping[str, Any]) -> str:
     if not group["excluded"]:
         return ""
     primary = group["predictors"][0]["name"]
-    return f" Left out for want of a {primary}: {listed(group['excluded'])}."
+    return f" Left out for lack of a {primary}: {listed(group['excluded'])}."

@@ -81,13 +81,13 @@ def _agreement_with_people(
             ]
         )
     if rows:
-        headings = ["model", "accuracy ↑", "less that of length", "p", "MCC ↑", "votes"]
+        headings = ["model", "accuracy ↑", "minus that of length", "p", "MCC ↑", "votes"]
         notes = []
         if not is_same and any(lost.values()):
             counts = ", ".join(f"{model} ({n})" for model, n in lost.items())
             notes.append(
-                "The models are not on the same votes, so their figures cannot be compared one to "
-                f"one; votes on an answer without a score: {counts}."
+                "The models are scored on different votes, so their figures cannot be compared; "
+                f"votes on an answer without a score: {counts}."
             )
         yield Section(
             "Agreement with people's preferences by each model",

@@ -60,7 +60,7 @@ def groundedness_section(
         *("labelled", f"AUC judge {UP}", f"AUC source_support {UP}"),
     ]
     return Section(
-        "Groundedness: the judge and the likelihood",
+        "Groundedness: judge and likelihood",
         text=(
             "On the responses that both have scored; means, and AUC where people labelled them.",
         ),

@@ -84,7 +84,7 @@ def _statement(
     yield (
         f"On {counted(total, 'question')} the {order[0]} answer has the best pplqa in "
         f"{share(own['correct_best'], own['correct_best_ci95'])} (chance {1 / len(kinds):.3f}); "
-        f"the kind that has it oftenest is {winner}, in {share(own['best'][winner])}."
+        f"most often it is {winner}, in {share(own['best'][winner])}."
     )
     yield (
         f"{' < '.join(order)} holds strictly in "

@@ -21,7 +21,7 @@ from opencompass_ext.summarizers.results import MISSING
 Results = Mapping[str, Any]
 
 MEANINGS = {
-    "source_support": "of the response's surprise, how much the sources explain",
+    "source_support": "share of the response's NLL that the sources explain",
     "token_support": "the same of each token, averaged",
     "weakest_sentence": "token_support of the least supported sentence",
 }
@@ -94,7 +94,7 @@ def _labelled(model: str, labelled: Results) -> Section:
         )
     notes = [f"left out: {why}: {rows}" for why, rows in part_of(labelled, "excluded").items()]
     return Section(
-        f"What people found, by {model}",
+        f"Agreement with human labels, {model}",
         text=(
             f"{labelled['n']} responses have a label, {labelled['grounded']} are grounded. AUC: "
             "how often a grounded one scores above another; 0.5 is chance.",

@@ -119,14 +119,14 @@ def _diagnosis(results: Mapping[str, Results]) -> Section:
         return Section("Diagnosis", text=("No pattern of low and high metrics holds.",))
     columns: list[str | Column] = [
         *("system", Column("pattern", is_text=True), "in the means", "rows"),
-        *(Column("what it means", is_text=True), Column("to mend", is_text=True)),
+        *(Column("what it means", is_text=True), Column("fix", is_text=True)),
     ]
     return Section(
         "Diagnosis",
         table=make_table(columns, rows),
         notes=(
             *_cut_offs(results),
-            "rows: those that show the pattern, of those whose metrics decide it.",
+            "rows: those with the pattern, of those that have the metrics it needs.",
         ),
     )
 
@@ -140,7 +140,7 @@ def _cut_offs(results: Mapping[str, Results]) -> Iterator[str]:
     for low, high in dict.fromkeys(of_systems.values()):
         with_these = [system for system, ends in of_systems.items() if ends == (low, high)]
         whose = "Low" if len(with_these) == len(of_systems) else f"{', '.join(with_these)}: low"
-        yield f"{whose} is below {low}, high is {high} or more; the paper names no numbers."
+        yield f"{whose} is below {low}, high is {high} or more; the paper gives no thresholds."
 
 
 def _comparison(first: str, a: Results, second: str, b: Results, *, is_detail: bool) -> Section:
@@ -213,7 +213,7 @@ def _judge(system: str, results: Results) -> Section:
         f"Judge of {system}",
         text=(shown,) if shown else (),
         table=make_table(columns, rows),
-        notes=("Only what the judge answered was paid for by this evaluation.",),
+        notes=("Only calls answered by the judge were made by this evaluation.",),
         is_detail=True,
     )
 

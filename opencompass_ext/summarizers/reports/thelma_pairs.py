@@ -13,7 +13,7 @@ COLUMNS = (
     *(f"half credit for ties {UP}", "p"),
 )
 
-_RIVAL_NOTE = "shorter response, shorter sources: whoever prefers those, without a judge."
+_RIVAL_NOTE = "shorter response, shorter sources: a rule that prefers those, without a judge."
 _RIVALS = {"shorter_response": "shorter response", "shorter_sources": "shorter sources"}
 
 

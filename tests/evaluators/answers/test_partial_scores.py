@@ -174,7 +174,7 @@ def test_models_on_other_votes_are_said_to_be(voted, evaluate, make):
     partly = evaluate(test_set, predictions)
     text = to_markdown(REPORTS["pplqa"]("d", {"m1": whole, "m2": partly}))
     assert "The models have scores of different answers; without one: m1 (0), m2 (1)." in text
-    assert "The models are not on the same votes" in text
+    assert "The models are scored on different votes" in text
     assert "votes on an answer without a score: m1 (0), m2 (1)." in text
     alike = to_markdown(REPORTS["pplqa"]("d", {"m1": partly, "m2": partly}))
     assert "not on the same votes" not in alike

@@ -88,7 +88,7 @@ def test_all_rivals_stand_in_the_table_of_agreement(report_of):
     ]
     assert column(table, "accuracy ↑")[0].startswith("1.000 [")
     assert column(table, "accuracy ↑")[-1].startswith("1.000 [")
-    assert column(table, "less that of length")[0] == "+0.000 [+0.000, +0.000]"
+    assert column(table, "minus that of length")[0] == "+0.000 [+0.000, +0.000]"
 
 
 def test_it_says_plainly_that_length_is_not_beaten(report_of):

@@ -46,11 +46,11 @@ def markdown(of):
 
 def test_it_shows_means_and_the_sentences_with_least_support():
     told = markdown(results([0.75, 0.25]))
-    assert "| source_support ↑ | of the response's surprise" in told
+    assert "| source_support ↑ | share of the response's NLL" in told
     assert "0.500 [" in told
     assert "(2/2)" in told
     assert told.index("Answer 1.") < told.index("Answer 0.")
-    assert "What people found" not in told
+    assert "Agreement with human labels" not in told
 
 
 def test_it_shows_what_people_found_beside_length():

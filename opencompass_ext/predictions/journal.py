@@ -93,20 +93,24 @@ class Journal:
                     rows.parts.pop(i, None)
                 elif i not in rows.whole:
                     rows.parts.setdefault(i, {}).update(entry.row)
-        if damaged and is_own:
+        if is_own:
+            self._tell_left_out(damaged, foreign)
+        return rows
+
+    def _tell_left_out(self, damaged: Sequence[int], foreign: int) -> None:
+        if damaged:
             logger.warning(
                 "%s: %d damaged lines dropped, the first is line %d; their rows are done again",
                 self.path,
                 len(damaged),
                 damaged[0],
             )
-        if foreign and is_own:
+        if foreign:
             logger.warning(
                 "%s: %d rows belong to other data or another model and are not used",
                 self.path,
                 foreign,
             )
-        return rows
 
     def append(self, rows: Mapping[int, Row], parts: Mapping[int, Row] | None = None) -> None:
         """Put rows on disk: one write, flushed to the device before this returns.

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from opencompass_ext.judging.base import Call, Reply
-from opencompass_ext.outputs import sync_folder, to_json, writing
+from opencompass_ext.writing import sync_folder, to_json, writing
 
 logger = logging.getLogger(__name__)
 

@@ -23,11 +23,11 @@ from opencompass_ext.datasets.paths import shipped_root
 from opencompass_ext.datasets.ranges import select_rows
 from opencompass_ext.digests import file_sha256
 from opencompass_ext.errors import OpenCompassExtError, OutputError
-from opencompass_ext.outputs import write_json
 from opencompass_ext.python_process import module_command, module_environment
 from opencompass_ext.registry import DATASETS
 from opencompass_ext.tasks.base import STAGE_KEYS
 from opencompass_ext.version import __version__
+from opencompass_ext.writing import write_json
 
 logger = logging.getLogger(__name__)
 

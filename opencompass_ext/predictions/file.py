@@ -17,12 +17,7 @@ from typing import Any
 from filelock import FileLock
 
 from opencompass_ext.errors import PredictionsError
-from opencompass_ext.outputs import (
-    journal_path,
-    parts_on_disk,
-    provenance_path,
-    rows_path,
-)
+from opencompass_ext.outputs import journal_path, parts_on_disk, provenance_path, rows_path
 from opencompass_ext.predictions.elsewhere import rows_elsewhere
 from opencompass_ext.predictions.final_file import (
     DO_AGAIN,

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from opencompass_ext.digests import file_sha256
 from opencompass_ext.errors import PredictionsError
-from opencompass_ext.outputs import atomic_writer, provenance_path, to_json, write_json
+from opencompass_ext.outputs import provenance_path
 from opencompass_ext.predictions.journal import Row
 from opencompass_ext.records import RowRange
 from opencompass_ext.redact import hide_secrets
+from opencompass_ext.writing import atomic_writer, to_json, write_json
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from opencompass_ext.outputs import sync_folder, to_json, writing
+from opencompass_ext.writing import sync_folder, to_json, writing
 
 logger = logging.getLogger(__name__)
 

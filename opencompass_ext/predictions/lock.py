@@ -17,8 +17,8 @@ from opencompass_ext.outputs import (
     parts_on_disk,
     provenance_path,
     rows_folder,
-    writing,
 )
+from opencompass_ext.writing import writing
 
 logger = logging.getLogger(__name__)
 

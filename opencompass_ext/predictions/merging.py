@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from opencompass_ext.errors import OpenCompassExtError, PredictionsError
-from opencompass_ext.outputs import RunFolder, journal_path, rows_path, writing
+from opencompass_ext.outputs import RunFolder, journal_path, rows_path
 from opencompass_ext.predictions.final_file import (
     HEAD,
     SEPARATOR,
@@ -27,6 +27,7 @@ from opencompass_ext.predictions.final_file import (
 )
 from opencompass_ext.predictions.lock import locked, remove_parts
 from opencompass_ext.records import RowRange, TaskOutcome
+from opencompass_ext.writing import writing
 
 _CHUNK_BYTES = 1 << 20
 

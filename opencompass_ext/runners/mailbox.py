@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from opencompass_ext.outputs import writing
+from opencompass_ext.writing import writing
 
 # What the runner writes beside assignments.
 END = b"end"

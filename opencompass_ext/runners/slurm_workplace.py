@@ -13,7 +13,7 @@ from datetime import datetime
 from types import TracebackType
 
 from opencompass_ext.errors import OutputError
-from opencompass_ext.outputs import TIME_FORMAT, RunFolder, writing
+from opencompass_ext.outputs import TIME_FORMAT, RunFolder
 from opencompass_ext.python_process import module_command, module_environment
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.runners import slurm_commands
@@ -22,6 +22,7 @@ from opencompass_ext.runners.slurm_commands import ENDED_STATES, JobState, Slurm
 from opencompass_ext.runners.slurm_job import PATIENCE_SECONDS
 from opencompass_ext.runners.slurm_workers import SlurmWorker
 from opencompass_ext.tasks.base import task_class
+from opencompass_ext.writing import writing
 
 logger = logging.getLogger(__name__)
 

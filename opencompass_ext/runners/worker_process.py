@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from opencompass_ext.outputs import writing
 from opencompass_ext.python_process import module_command, module_environment
 from opencompass_ext.tasks.protocol import Assignment, Event, event_from_line
+from opencompass_ext.writing import writing
 
 WORKER_MODULE = "opencompass_ext.tasks.worker"
 _READ_BYTES = 1 << 16

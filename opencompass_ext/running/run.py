@@ -13,7 +13,7 @@ from rich.console import Console
 
 from opencompass_ext.errors import ConfigError, OpenCompassExtError
 from opencompass_ext.logs import log_to_console
-from opencompass_ext.outputs import TIME_FORMAT, RunFolder, atomic_writer
+from opencompass_ext.outputs import TIME_FORMAT, RunFolder
 from opencompass_ext.predictions.merging import merge_finished
 from opencompass_ext.records import TaskOutcome, TaskSpec
 from opencompass_ext.registry import SUMMARIZERS
@@ -23,6 +23,7 @@ from opencompass_ext.running.plan import Stage, describe, plan_stage
 from opencompass_ext.running.signals import terminated_like_ctrl_c
 from opencompass_ext.running.status import StatusFile
 from opencompass_ext.schema.keys import DEFAULT_SUMMARIZER
+from opencompass_ext.writing import atomic_writer
 
 logger = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opencompass_ext.outputs import to_json
 from opencompass_ext.records import TaskOutcome
+from opencompass_ext.writing import to_json
 
 logger = logging.getLogger(__name__)
 

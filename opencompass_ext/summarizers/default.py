@@ -10,7 +10,7 @@ from typing import Any
 
 from opencompass_ext.compat import our_name
 from opencompass_ext.errors import ConfigError, did_you_mean
-from opencompass_ext.outputs import TIME_FORMAT, RunFolder, atomic_writer
+from opencompass_ext.outputs import TIME_FORMAT, RunFolder
 from opencompass_ext.records import TaskOutcome
 from opencompass_ext.registry import INFERENCERS, SUMMARIZERS
 from opencompass_ext.summarizers import notes
@@ -20,6 +20,7 @@ from opencompass_ext.summarizers.layout import print_table, screen, to_csv, to_m
 from opencompass_ext.summarizers.reports.write import write_reports
 from opencompass_ext.summarizers.results import MISSING
 from opencompass_ext.summarizers.table import Row, SummaryTable, empty_cell, make_cell
+from opencompass_ext.writing import atomic_writer
 
 _HEADING = "---"
 

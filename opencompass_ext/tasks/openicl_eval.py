@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from opencompass_ext.errors import DataError, IncompleteError, PredictionsError
-from opencompass_ext.outputs import write_json
 from opencompass_ext.predictions.file import load_predictions, read_provenance
 from opencompass_ext.predictions.final_file import changed_row
 from opencompass_ext.records import TaskSpec
@@ -17,6 +16,7 @@ from opencompass_ext.redact import hide_secrets
 from opencompass_ext.registry import EVALUATORS, TASKS
 from opencompass_ext.schema.signatures import constructor_keys
 from opencompass_ext.tasks.base import BaseTask, ModelCache, ReportProgress, build_dataset
+from opencompass_ext.writing import write_json
 
 
 @TASKS.register_module()

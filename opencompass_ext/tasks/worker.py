@@ -24,7 +24,6 @@ from pathlib import Path
 
 from opencompass_ext.errors import OpenCompassExtError
 from opencompass_ext.logs import log_to_stderr, pass_messages_on
-from opencompass_ext.outputs import writing
 from opencompass_ext.tasks.base import ModelCache, task_class
 from opencompass_ext.tasks.protocol import (
     EXIT_INTERRUPTED,
@@ -38,6 +37,7 @@ from opencompass_ext.tasks.protocol import (
     event_to_line,
     failure,
 )
+from opencompass_ext.writing import writing
 
 # Run as a script, this module is named __main__.
 logger = logging.getLogger("opencompass_ext.tasks.worker")

@@ -4,10 +4,11 @@ import pytest
 import task_fakes
 
 from opencompass_ext.errors import ConfigError, DataError, PredictionsError
-from opencompass_ext.outputs import RunFolder, write_json
+from opencompass_ext.outputs import RunFolder
 from opencompass_ext.prompting import PromptTemplate
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.tasks import ModelCache, OpenICLEvalTask, OpenICLInferTask
+from opencompass_ext.writing import write_json
 
 
 def spec(tmp_path, evaluator=None, model=None, **dataset):

@@ -25,8 +25,8 @@ from opencompass_ext.evaluators.thelma.rows import make_row
 from opencompass_ext.evaluators.thelma.summary import Tally
 from opencompass_ext.judging import BaseJudge
 from opencompass_ext.metrics.thelma_diagnosis import HIGH, LOW
-from opencompass_ext.outputs import atomic_writer, to_json
 from opencompass_ext.registry import EVALUATORS, JUDGES
+from opencompass_ext.writing import atomic_writer, to_json
 
 if TYPE_CHECKING:
     from opencompass_ext.judging.session import JudgeSession

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from opencompass_ext.errors import did_you_mean
-from opencompass_ext.outputs import RunFolder, atomic_writer
+from opencompass_ext.outputs import RunFolder
 from opencompass_ext.summarizers.gather import Gathered
 from opencompass_ext.summarizers.reports import REPORTS
 from opencompass_ext.summarizers.reports.groundedness import (
@@ -21,6 +21,7 @@ from opencompass_ext.summarizers.reports.groundedness import (
 )
 from opencompass_ext.summarizers.reports.render import print_report, to_markdown
 from opencompass_ext.summarizers.reports.report import UnfitResults
+from opencompass_ext.writing import atomic_writer
 
 
 def write_reports(

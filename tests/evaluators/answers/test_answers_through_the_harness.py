@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from opencompass_ext.outputs import RunFolder, write_json
+from opencompass_ext.outputs import RunFolder
 from opencompass_ext.records import TaskSpec
 from opencompass_ext.summarizers import DefaultSummarizer
 from opencompass_ext.tasks import ModelCache, OpenICLEvalTask
+from opencompass_ext.writing import write_json
 
 SYSTEMS = ("good", "bad")
 

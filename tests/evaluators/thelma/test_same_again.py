@@ -5,7 +5,7 @@ import json
 import pytest
 
 from opencompass_ext.evaluators.thelma import evaluator as module
-from opencompass_ext.outputs import to_json
+from opencompass_ext.writing import to_json
 
 
 @pytest.fixture

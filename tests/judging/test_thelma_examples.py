@@ -82,4 +82,4 @@ def test_the_demo_example_reports_the_judge_and_source_support_side_by_side(out,
     told = report(out, "thelma_thelma-begin_wow")
     assert "Groundedness: judge and likelihood" in told
     assert "smollm2-135m-instruct" in told
-    assert "What people found" in report(out, "source_support_source-support-begin_wow")
+    assert "Agreement with human labels" in report(out, "source_support_source-support-begin_wow")

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from completions_server import cuts_body, cuts_json, fails, hangs, serve
+from completions_server import cuts_body, cuts_json, serve
+from support.loopback import fails, hangs, start_test
 from support.reference import close
 
 from opencompass_ext.endpoints import posting
@@ -42,11 +43,7 @@ def running(tiny_folder):
 
 @pytest.fixture
 def server(running, monkeypatch):
-    running.forget()
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(posting, "FIRST_WAIT_SECONDS", 0.001)
-    return running
+    return start_test(running, monkeypatch, KEY)
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 from chat_server import serve
 from endpoint_questions import KEY
+from support.loopback import start_test
 
-from opencompass_ext.endpoints import posting
 from opencompass_ext.judging import EndpointJudge
 
 
@@ -16,11 +16,7 @@ def running():
 
 @pytest.fixture
 def server(running, monkeypatch):
-    running.forget()
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(posting, "FIRST_WAIT_SECONDS", 0.001)
-    return running
+    return start_test(running, monkeypatch, KEY)
 
 
 @pytest.fixture

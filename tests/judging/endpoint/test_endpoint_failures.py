@@ -3,14 +3,9 @@
 import time
 
 import pytest
-from chat_server import (
-    cuts_body,
-    fails,
-    hangs,
-    trickles,
-    usual,
-)
+from chat_server import cuts_body, trickles, usual
 from endpoint_questions import reasons, row, states
+from support.loopback import fails, hangs
 
 from opencompass_ext.errors import ModelError
 

@@ -4,16 +4,9 @@ import json
 import logging
 
 import pytest
-from chat_server import (
-    enforces_only,
-    fails,
-    hangs,
-    refuses_formats,
-    says,
-    usual,
-    wraps,
-)
+from chat_server import enforces_only, refuses_formats, say, says, usual, wraps
 from endpoint_questions import calls_of, open_questions, row, states
+from support.loopback import fails, hangs
 
 
 @pytest.mark.parametrize(
@@ -102,7 +95,7 @@ def test_a_server_whose_schema_mode_answers_nothing_is_asked_otherwise(open_sess
     def act(handler, body):
         if body.get("response_format", {}).get("type") != "json_schema":
             return True
-        handler.say(body, "")
+        say(handler, body, "")
         return False
 
     server.script = [act] * 99

@@ -3,10 +3,7 @@
 import json
 
 import pytest
-from chat_server import (
-    says,
-    usual,
-)
+from chat_server import say, says, usual
 from endpoint_questions import reasons, row, states
 
 from opencompass_ext.judging import Decompose
@@ -21,7 +18,7 @@ from opencompass_ext.judging import Decompose
 )
 def test_a_reply_without_text_is_null_with_a_reason(open_session, judge, server, message, reason):
     def act(handler, body):
-        handler.say(body, None, **message)
+        say(handler, body, None, **message)
 
     server.by_text = {"Query 1?": [act]}
     answers = open_session(judge()).match([row(i) for i in range(3)])
@@ -32,7 +29,7 @@ def test_a_reply_without_text_is_null_with_a_reason(open_session, judge, server,
 @pytest.mark.parametrize("empty", [None, "", " \n", []], ids=["null", "text", "blank", "parts"])
 def test_an_empty_reply_is_asked_for_once_more(open_session, judge, server, empty):
     def act(handler, body):
-        handler.say(body, empty)
+        say(handler, body, empty)
 
     server.by_text = {"Query 1?": [act], "Query 2?": [act, act]}
     answers = open_session(judge()).match([row(i) for i in range(3)])
@@ -45,7 +42,7 @@ def test_a_reply_in_parts_is_joined(open_session, judge, server):
         from chat_server import rule
 
         text = json.dumps(rule(body))
-        handler.say(body, [{"type": "text", "text": text[:9]}, {"type": "text", "text": text[9:]}])
+        say(handler, body, [{"type": "text", "text": text[:9]}, {"type": "text", "text": text[9:]}])
 
     server.script = [act]
     assert states(open_session(judge()).match([row(0)])[0]) == [True, False]

@@ -9,12 +9,7 @@ from types import SimpleNamespace
 
 import anyio
 import pytest
-from chat_server import (
-    fails,
-    hangs,
-    says,
-    usual,
-)
+from chat_server import says, usual
 from endpoint_questions import (
     KEY,
     calls_of,
@@ -22,6 +17,7 @@ from endpoint_questions import (
     row,
     states,
 )
+from support.loopback import fails, hangs
 
 from opencompass_ext.errors import ConfigError, ModelError
 from opencompass_ext.judging import Match, Source, limits

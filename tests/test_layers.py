@@ -73,7 +73,7 @@ def uses() -> dict[str, set[str]]:
 
 
 USES = uses()
-BASE = {"checks", "digests", "errors", "records", "version", "writing"}
+BASE = {"checks", "digests", "errors", "locking", "records", "version", "writing"}
 # What each layer may use besides itself and BASE; a layer that is not here may use all.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -81,6 +81,7 @@ ALLOWED: dict[str, set[str]] = {
     "checks": set(),
     "compat": set(),
     "digests": set(),
+    "locking": set(),
     "writing": set(),
     "user_code": set(),
     "redact": set(),

@@ -23,10 +23,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from opencompass_ext import locking
+from opencompass_ext.errors import OutputError
 from opencompass_ext.judging.base import Call, Reply
 from opencompass_ext.writing import sync_folder, to_json, writing
 
 logger = logging.getLogger(__name__)
+
+# A process that holds the transcript and gets no reply for so long is taken to be stuck: requests
+# to an endpoint have a deadline of ten minutes.
+IDLE_SECONDS = 900.0
 
 
 class Transcript:
@@ -38,21 +44,37 @@ class Transcript:
     Args:
         path: The file; it need not exist. A torn last line, left by a kill, is cut off.
 
+    One process at a time has it: another waits, as long as replies keep coming, and then finds
+    them here.
+
     Raises:
-        OutputError: The file cannot be read or written.
+        OutputError: The file cannot be read or written, or another process does not let go of it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._places: dict[bytes, int] = {}
         self._end = 0
+        self._lock_path = path.with_suffix(".lock")
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            is_new = not path.exists()
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            if is_new:
-                sync_folder(path.parent)
-            self._read()
+            lock = locking.acquire(self._lock_path, path, path, idle_seconds=IDLE_SECONDS)
+        if lock is None:
+            raise OutputError(
+                f"another process is judging into {path} (it holds {self._lock_path}) and has kept "
+                f"nothing for {IDLE_SECONDS:.0f} s: end it, or start a new run without -r"
+            )
+        self._lock = lock
+        try:
+            with writing(path):
+                is_new = not path.exists()
+                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+                if is_new:
+                    sync_folder(path.parent)
+                self._read()
+        except BaseException:
+            locking.release(self._lock, self._lock_path)
+            raise
 
     def find(self, key: str, max_tokens: int) -> Reply | None:
         """Return the last reply to a request.
@@ -66,7 +88,8 @@ class Transcript:
         with open(self._descriptor, "rb", closefd=False) as file:
             file.seek(place)
             row = json.loads(file.readline())
-        is_whole = row["finish_reason"] in ("stop", "bound")
+        # Only "length" says that it was cut; a reply that could be used was whole all the same.
+        is_whole = row["finish_reason"] in ("stop", "bound") or row["problem"] is None
         return _to_reply(row) if is_whole or row["max_tokens"] >= max_tokens else None
 
     def add(
@@ -126,6 +149,7 @@ class Transcript:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+                locking.release(self._lock, self._lock_path)
 
     def _read(self) -> None:
         damaged = 0

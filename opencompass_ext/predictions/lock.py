@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from opencompass_ext import locking
 from opencompass_ext.errors import PredictionsError
 from opencompass_ext.outputs import (
     journal_path,
@@ -19,8 +18,6 @@ from opencompass_ext.outputs import (
     rows_folder,
 )
 from opencompass_ext.writing import writing
-
-logger = logging.getLogger(__name__)
 
 # A process that holds the lock and keeps nothing for so long is taken to be stuck. One batch of a
 # large model takes a minute or two.
@@ -48,41 +45,22 @@ def acquire(predictions: Path) -> FileLock:
         PredictionsError: Another process keeps holding it and keeps no more rows.
     """
     path = lock_path(predictions)
-    lock = FileLock(path)
     with writing(path):
         predictions.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-            return lock
-        except Timeout:
-            logger.warning("waiting for another process that is writing %s", predictions)
-        kept, idle_since = _kept(predictions), time.monotonic()
-        while time.monotonic() - idle_since < IDLE_SECONDS:
-            with suppress(Timeout):
-                lock.acquire(timeout=min(IDLE_SECONDS, 5.0))
-                return lock
-            if _kept(predictions) != kept:
-                kept, idle_since = _kept(predictions), time.monotonic()
-    raise PredictionsError(
-        f"another process is writing {predictions} (it holds {path}) and has kept nothing for "
-        f"{IDLE_SECONDS:.0f} s: end it, or start a new run without -r"
-    )
-
-
-def _kept(predictions: Path) -> tuple[int, int] | None:
-    """Return what changes whenever rows are kept."""
-    try:
-        stat = journal_path(predictions).stat()
-    except FileNotFoundError:
-        return None
-    return stat.st_size, stat.st_mtime_ns
+        lock = locking.acquire(
+            path, journal_path(predictions), predictions, idle_seconds=IDLE_SECONDS
+        )
+    if lock is None:
+        raise PredictionsError(
+            f"another process is writing {predictions} (it holds {path}) and has kept nothing for "
+            f"{IDLE_SECONDS:.0f} s: end it, or start a new run without -r"
+        )
+    return lock
 
 
 def release(lock: FileLock, predictions: Path) -> None:
     """Give the lock of a predictions file back."""
-    # Removed while still held: whoever opens the path from now on makes a new lock.
-    lock_path(predictions).unlink(missing_ok=True)
-    lock.release()
+    locking.release(lock, lock_path(predictions))
 
 
 def remove_parts(predictions: Path) -> None:

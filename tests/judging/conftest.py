@@ -10,21 +10,26 @@ from opencompass_ext.judging.session import JudgeSession
 
 @pytest.fixture
 def open_session(tmp_path):
-    """Open a session; the transcript is the same file each time, unless another is named."""
-    opened = []
+    """Open a session; the transcript is the same file each time, unless another is named.
+
+    The session that had the file before is closed.
+    """
+    opened = {}
 
     def open_one(judge=None, transcript="transcript.jsonl", cache=None, **options):
+        if transcript in opened:
+            opened.pop(transcript).close()
         session = JudgeSession(
             ScriptedJudge() if judge is None else judge,
             tmp_path / transcript,
             None if cache is None else tmp_path / cache,
             **options,
         )
-        opened.append(session)
+        opened[transcript] = session
         return session
 
     yield open_one
-    for session in opened:
+    for session in opened.values():
         session.close()
 
 

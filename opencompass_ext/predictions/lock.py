@@ -13,7 +13,6 @@ from opencompass_ext.errors import PredictionsError
 from opencompass_ext.outputs import (
     journal_path,
     lock_path,
-    parts_on_disk,
     provenance_path,
     rows_folder,
 )
@@ -72,17 +71,30 @@ def remove_parts(predictions: Path) -> None:
     Raises:
         OutputError: They cannot be deleted.
     """
-    for part in parts_on_disk(predictions):
+    for part in _touched_parts(predictions):
         lock = FileLock(lock_path(part))
         try:
             lock.acquire(timeout=0)
         except (Timeout, FileNotFoundError):
             continue
         try:
-            for path in (journal_path(part), part, provenance_path(part)):
+            for path in (
+                *(journal_path(part), part, provenance_path(part)),
+                *part.parent.glob(f".{part.stem}.*.tmp"),
+            ):
                 with writing(path):
                     path.unlink(missing_ok=True)
         finally:
             release(lock, part)
     with suppress(OSError):  # not empty, or not there
         rows_folder(predictions).rmdir()
+
+
+def _touched_parts(predictions: Path) -> list[Path]:
+    """Return the parts of which anything is there: a kill leaves a lock or half a file alone."""
+    folder = rows_folder(predictions)
+    names = {
+        entry.name.lstrip(".").partition(".")[0]
+        for entry in (folder.iterdir() if folder.is_dir() else ())
+    }
+    return [folder / f"{name}.json" for name in sorted(names)]

@@ -6,6 +6,7 @@ from opencompass_ext.errors import PredictionsError
 from opencompass_ext.outputs import RunFolder, journal_path, rows_folder, rows_path
 from opencompass_ext.predictions import final_file
 from opencompass_ext.predictions.file import PredictionsFile, load_predictions, read_provenance
+from opencompass_ext.predictions.lock import remove_parts
 from opencompass_ext.predictions.merging import merge_finished, merge_parts
 from opencompass_ext.records import RowRange, TaskOutcome, TaskSpec
 
@@ -266,3 +267,12 @@ def test_what_another_process_writes_is_left_alone(path):
     assert do(path) == []
     assert not rows_folder(path).exists()
     assert load_predictions(path) == [row(i) for i in range(TOTAL)]
+
+
+@pytest.mark.parametrize("left", ["0-5.lock", "0-5.provenance", ".0-5.json.123.tmp"])
+def test_what_a_kill_left_of_a_part_goes_with_the_parts(tmp_path, left):
+    path = tmp_path / "d.json"
+    rows_folder(path).mkdir()
+    (rows_folder(path) / left).write_text("")
+    remove_parts(path)
+    assert not rows_folder(path).exists()

@@ -141,8 +141,8 @@ def _checked(row: dict[str, Any]) -> dict[str, Any]:
             f"the column {SOURCES_TEXT!r} is made from 'sources': rename the data's own"
         )
     required_text(row, "query")
-    if row.get("response") is not None:
-        required_text(row, "response", may_be_empty=True)
+    if "response" in row:
+        row = {**row, "response": required_text(row, "response", may_be_empty=True)}
     sources = sources_of(row)
     text = None if sources is None else sources_text(sources)
     return {**row, "sources": sources, SOURCES_TEXT: text}

@@ -162,14 +162,17 @@ def _as_id(value: Any) -> str | None:
 
 
 def _with_own_ids(sources: Sequence[Source]) -> list[Source]:
-    taken: set[str] = set()
+    # A name that a source brings is never given to another one.
+    taken = {source["id"] for source in sources}
+    seen: set[str] = set()
     renamed = []
     for source in sources:
-        candidates = (f"{source['id']}#{number}" for number in itertools.count(2))
         name = source["id"]
-        while name in taken:
-            name = next(candidates)
-        taken.add(name)
+        if name in seen:
+            candidates = (f"{source['id']}#{number}" for number in itertools.count(2))
+            name = next(candidate for candidate in candidates if candidate not in taken)
+            taken.add(name)
+        seen.add(name)
         renamed.append({**source, "id": name})
     return renamed
 

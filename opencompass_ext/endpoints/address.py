@@ -37,8 +37,12 @@ def checked_base_url(given: str | None, endpoint: str, key: str = "base_url") ->
             f"{BASE_URL_VARIABLE}, or {key} in the config, to a URL such as "
             "'http://localhost:8000/v1'"
         )
+    # urlsplit drops line breaks and tabs, which an HTTP client then refuses.
+    if any(c.isspace() or not c.isprintable() for c in url):
+        raise ConfigError(f"{source} must hold neither blanks nor line breaks, got {url!r}")
     try:
         parts = urlsplit(url)
+        _ = parts.port
     except ValueError as error:
         raise ConfigError(f"{source} is no URL: {error}") from error
     # Checked first: a password must not reach the other errors.

@@ -35,6 +35,8 @@ LONGEST_WAIT_SECONDS = 60.0
 # A server that asks for more than this is not worth a waiting process.
 LONGEST_RETRY_AFTER_SECONDS = 600.0
 
+REDIRECTS = (301, 302, 303, 307, 308)
+
 FailureKind = Literal["refused", "cannot_connect", "timeout", "rate_limited", "unavailable"]
 
 
@@ -208,8 +210,12 @@ class Poster:
         try:
             content = response.json()
         except ValueError as error:
-            reason = f"the reply of {len(response.content)} bytes is no valid JSON: "
-            raise _Unavailable(reason + self._shorten(str(error)), "unavailable", 200) from error
+            begins = self._shorten(response.text[:80])
+            reason = (
+                f"the reply of {len(response.content)} bytes is no valid JSON "
+                f"({self._shorten(str(error))}), it begins: {begins}"
+            )
+            raise _Unavailable(reason, "unavailable", 200) from error
         instead = error_in(content)
         if instead is not None:
             said, status = instead
@@ -219,6 +225,12 @@ class Poster:
     def _without_response(self, error: Exception) -> _Unavailable:
         # httpx_aiohttp calls every connection that breaks a time-out: aiohttp's own error tells.
         cause = error.__cause__ or error
+        if isinstance(cause, aiohttp.ClientProxyConnectionError):
+            reason = (
+                f"cannot connect to the proxy of the environment: {cause.os_error}. NO_PROXY names "
+                "hosts to be reached without it"
+            )
+            return _Unavailable(reason, "cannot_connect")
         if isinstance(cause, aiohttp.ClientConnectorError):
             reason = f"cannot connect: {cause.os_error}. Is the server running?"
             return _Unavailable(reason, "cannot_connect")
@@ -227,6 +239,10 @@ class Poster:
         return _Unavailable(f"{type(cause).__name__}: {cause}", "unavailable")
 
     def _refusal(self, status: int, said: str, response: httpx.Response) -> PostFailure:
+        if status in REDIRECTS:
+            place = self._shorten(response.headers.get("location", ""))
+            reason = f"HTTP {status}: redirects to {place}. Put the address it means in the config"
+            return PostFailure(reason, "refused", status, said)
         if status != 429 and status < 500 and status != 200:
             reason = f"HTTP {status}: {said}. {self._hint(status)}"
             return PostFailure(reason, "refused", status, said)
@@ -285,7 +301,8 @@ class Poster:
 
 def _seconds_to_wait(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, _Unavailable) and error.retry_after is not None:
+    # "0" is no advice: all would be tried again at once until nothing is left to try.
+    if isinstance(error, _Unavailable) and error.retry_after:
         return error.retry_after
     backoff = tenacity.wait_exponential(FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
     # Requests that failed together are not to come back together.

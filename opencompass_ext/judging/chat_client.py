@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from opencompass_ext.endpoints.posting import Poster, PostFailure, PostOptions
+from opencompass_ext.endpoints.posting import REDIRECTS, Poster, PostFailure, PostOptions
 from opencompass_ext.errors import ModelError
 from opencompass_ext.judging.base import Call, Reply
 from opencompass_ext.judging.chat_reply import is_too_long, to_failed_reply, to_reply
@@ -26,7 +26,7 @@ from opencompass_ext.judging.reply_format import ReplyFormat, speaks_of_format
 from opencompass_ext.judging.tasks import Tasks
 
 # Statuses that speak of the endpoint, not of one request: asking further would be in vain.
-_USELESS = (401, 402, 403, 404, 405)
+_USELESS = (*REDIRECTS, 401, 402, 403, 404, 405)
 # Requests in a row, the first of a run, that may be refused before the run ends.
 _MOST_REFUSALS = 3
 

@@ -43,7 +43,7 @@ def to_reply(posted: Posted, reply_format: str) -> Reply:
     usage = content.get("usage") if isinstance(content, Mapping) else None
     usage = usage if isinstance(usage, Mapping) else {}
     shared: dict[str, Any] = {
-        "finish_reason": _text_or_none(choice, "finish_reason"),
+        "finish_reason": _finish_reason(choice),
         "input_tokens": _count(usage.get("prompt_tokens")),
         "output_tokens": _count(usage.get("completion_tokens")),
         "seconds": posted.seconds,
@@ -87,6 +87,12 @@ def is_too_long(said: str) -> bool:
     """Return whether a server's words about a refused request are about its length."""
     lowered = said.lower()
     return any(phrase in lowered for phrase in _TOO_LONG)
+
+
+def _finish_reason(choice: Mapping[str, Any] | None) -> str | None:
+    said = _text_or_none(choice, "finish_reason")
+    # Endpoints in front of other APIs pass on what those call it.
+    return "length" if said is not None and said.lower() in ("length", "max_tokens") else said
 
 
 def _first_choice(content: Any) -> Mapping[str, Any] | None:

@@ -51,7 +51,7 @@ class DecomposeResult:
         if self.reason is not None or len(read) < len(self.parts):
             return Decomposition(None, self.reason or "judge_error", calls=calls)
         units = tuple(dict.fromkeys(unit for part in read for unit in part.units))
-        return Decomposition(units, None, any(part.is_refusal for part in read), calls)
+        return Decomposition(units, None, all(part.is_refusal for part in read), calls)
 
 
 @dataclass

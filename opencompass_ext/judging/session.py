@@ -8,7 +8,7 @@ question -> calls -> transcript? -> cache? -> judge -> reply -> read -> verdicts
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +50,8 @@ class JudgeSession:
         cache: Replies kept over runs; None for no cache.
         lang: Language of the prompts: ``"en"``, ``"zh"``, or a folder with templates of your own.
         units_per_call: Most units a judge gives verdicts on in one call; 1 asks for each by itself.
+        on_reply: Called after each reply of the judge, when it is on record; what it raises ends
+            the asking.
 
     Raises:
         ConfigError: ``units_per_call`` or ``lang`` cannot be.
@@ -63,6 +65,7 @@ class JudgeSession:
         cache: Path | None = None,
         lang: str = "en",
         units_per_call: int = 10,
+        on_reply: Callable[[], None] | None = None,
     ) -> None:
         check_least(1, units_per_call=units_per_call)
         self._judge = judge
@@ -73,6 +76,7 @@ class JudgeSession:
         self._units_per_call = units_per_call
         self._usage = Usage()
         self._warnings = 0
+        self._on_reply = on_reply
         self._cache = None if cache is None else ReplyCache(cache)
         try:
             self._transcript = Transcript(transcript)
@@ -183,6 +187,8 @@ class JudgeSession:
             again.extend(self._take(job, key, reply, "judge"))
             for twin in twins.pop(key):
                 again.extend(self._take(twin, key, replace(reply, earlier=()), "transcript"))
+            if self._on_reply is not None:
+                self._on_reply()
 
     def _find(self, key: str, call: Call) -> tuple[Reply | None, str]:
         reply = self._transcript.find(key, call.max_tokens)

@@ -52,7 +52,7 @@ def test_sources_of_every_form_become_id_and_text(load):
 def test_chunks_of_one_document_get_ids_of_their_own(load):
     chunk = {"id": "doc", "text": "x"}
     (row,) = load({**ROW, "sources": [chunk, chunk, {"id": "doc#2", "text": "y"}, chunk]})
-    assert [source["id"] for source in row["sources"]] == ["doc", "doc#2", "doc#2#2", "doc#3"]
+    assert [source["id"] for source in row["sources"]] == ["doc", "doc#3", "doc#2", "doc#4"]
 
 
 @pytest.mark.parametrize("sources", [[], [""], ["  "]])
@@ -70,7 +70,7 @@ def test_sources_may_be_left_to_the_systems(load):
 
 def test_further_columns_and_number_ids_are_kept(load):
     (row,) = load({**ROW, "id": 3, "response": None, "topic": "drinks"})
-    assert (row["id"], row["response"], row["topic"]) == ("3", None, "drinks")
+    assert (row["id"], row["response"], row["topic"]) == ("3", "", "drinks")
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,21 @@ def test_a_connection_that_breaks_is_told_from_one_that_waits(answer, kind, told
     assert (caught.value.kind, caught.value.attempts) == (kind, 1)
 
 
+def test_a_page_in_place_of_json_is_shown():
+    page = b"<html>Sign in</html>"
+    told = r"it begins: <html>Sign in</html>"
+    with listening(OK % (len(page), page)) as (url, _), pytest.raises(PostFailure, match=told):
+        post(url)
+
+
+def test_a_redirect_is_told_with_its_address():
+    moved = b"HTTP/1.1 308 Moved\r\nLocation: https://host/v2\r\nContent-Length: 0\r\n\r\n"
+    told = r"redirects to https://host/v2\. Put"
+    with listening(moved) as (url, _), pytest.raises(PostFailure, match=told) as caught:
+        post(url)
+    assert (caught.value.kind, caught.value.status) == ("refused", 308)
+
+
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1"])
 def test_no_server_is_told_with_what_to_look_at(address):
     with pytest.raises(PostFailure, match=r"cannot connect: .*Is the server running\?") as caught:
@@ -94,6 +109,12 @@ def test_the_proxy_of_the_environment_is_used(monkeypatch):
         monkeypatch.setenv("HTTP_PROXY", url.removesuffix("/v1"))
         assert post("http://judge.invalid/v1").content == {"choices": []}
     assert asked[0].startswith(b"POST http://judge.invalid/v1 HTTP/1.1\r\n")
+
+
+def test_a_proxy_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with pytest.raises(PostFailure, match="cannot connect to the proxy of the environment"):
+        post("http://judge.invalid/v1")
 
 
 def test_a_request_that_is_given_up_costs_no_connection():

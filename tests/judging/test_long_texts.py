@@ -1,12 +1,14 @@
 """Long sources are read in parts, with nothing lost, and verdicts merged."""
 
+import json
+
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
 from opencompass_ext.errors import ConfigError
 from opencompass_ext.judging import Decompose, Match, ScriptedJudge, Source
-from opencompass_ext.judging.base import estimate_tokens
+from opencompass_ext.judging.base import Reply, estimate_tokens
 from opencompass_ext.judging.pieces import pack, split_text
 
 FILLER = "Water flows down the long valley past mills and meadows. "
@@ -108,6 +110,19 @@ def test_units_of_a_long_text_come_from_all_its_parts_in_order(open_session, row
     assert found.units == tuple(sentences)
     assert len(rows()) > 5
     assert rows()[0]["part"] == [1, len(rows())]
+
+
+def test_a_long_text_declines_only_if_all_of_it_does(open_session):
+    class Declines(ScriptedJudge):
+        def ask(self, calls):
+            for number, call in enumerate(calls):
+                refuses = "cheese" in call.texts["text"][0]
+                said = {"refusal": refuses, "claims": [] if refuses else ["Water flows."]}
+                yield number, Reply(json.dumps(said), "stop")
+
+    text = FILLER * 60 + "I know nothing of cheese."
+    (found,) = open_session(Declines(max_tokens=300)).decompose([Decompose("claims", text)])
+    assert (found.units, found.is_refusal) == (("Water flows.",), False)
 
 
 def test_one_part_without_units_makes_the_whole_null(open_session):

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from opencompass_ext.errors import OutputError
-from opencompass_ext.judging import Decompose, Match, ScriptedJudge, Source
+from opencompass_ext.judging import Decompose, Match, ScriptedJudge, Source, transcript
 from opencompass_ext.judging.prompts import templates as templates_module
+from opencompass_ext.judging.session import JudgeSession
 
 SOURCE = Source("s1", "The tower stands in Paris.")
 TRUE, FALSE = "The tower stands in Paris.", "The tower is made of cheese."
@@ -73,6 +74,35 @@ def test_a_larger_limit_asks_again_only_for_what_was_cut(open_session):
     again = open_session(larger).match(questions(3))
     assert [[v.is_yes for v in verdicts] for verdicts in again] == [[True, False]] * 3
     assert ["Query 1?" in call.messages[0]["content"] for call in larger.calls] == [True]
+
+
+def test_a_reply_that_could_be_used_is_whole_whatever_its_end_is_called(open_session):
+    class Unsaid(ScriptedJudge):
+        def ask(self, calls):
+            for number, reply in super().ask(calls):
+                yield number, replace(reply, finish_reason=None)
+
+    open_session(Unsaid(max_tokens=100)).match(questions(2))
+    larger = Unsaid(max_tokens=400)
+    open_session(larger).match(questions(2))
+    assert larger.calls == []
+
+
+def test_a_second_process_waits_for_the_transcript_and_finds_the_replies(
+    open_session, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(transcript, "IDLE_SECONDS", 0.2)
+    first = open_session(transcript="t.jsonl")
+    first.match(questions(1))
+    with pytest.raises(OutputError, match=r"another process is judging into .*t\.jsonl"):
+        JudgeSession(ScriptedJudge(), tmp_path / "t.jsonl")
+    assert "waiting for another process that is writing" in caplog.text
+    first.close()
+    judge = ScriptedJudge()
+    with JudgeSession(judge, tmp_path / "t.jsonl") as second:
+        second.match(questions(1))
+    assert judge.calls == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.jsonl"]
 
 
 RUN = """

@@ -1,6 +1,7 @@
 import json
 import logging
 import math
+import re
 import subprocess
 import sys
 import threading
@@ -163,15 +164,24 @@ def test_a_passing_failure_changes_nothing(make, server, local, failure):
     assert len(server.bodies) == 3
 
 
-@pytest.mark.parametrize(
-    ("header", "wait"), [("0", "0.0"), ("0.01", "0.0"), ("Thu, 01 Jan 1970 00:00:00 GMT", "0.0")]
-)
+@pytest.mark.parametrize(("header", "wait"), [("0.01", "0.0"), ("0.1", "0.1")])
 def test_retry_after_is_obeyed(make, server, monkeypatch, caplog, header, wait):
     monkeypatch.setattr(posting, "FIRST_WAIT_SECONDS", 30.0)
     server.script = [fails(429, {"error": {"message": "slow down"}}, [("Retry-After", header)])]
     make().score_all(TEXTS[:1])
     (message,) = caplog.messages
     assert message == f"{server.url}/completions: HTTP 429: slow down; attempt 2 of 6 in {wait} s"
+
+
+@pytest.mark.parametrize("header", ["0", "Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_a_retry_after_that_is_over_is_no_reason_to_hurry(
+    make, server, monkeypatch, caplog, header
+):
+    monkeypatch.setattr(posting, "FIRST_WAIT_SECONDS", 0.1)
+    server.script = [fails(429, "", [("Retry-After", header)])]
+    make().score_all(TEXTS[:1])
+    (message,) = caplog.messages
+    assert re.search(r"attempt 2 of 6 in 0\.[12] s", message)
 
 
 def test_a_wait_of_an_hour_is_refused(make, server):

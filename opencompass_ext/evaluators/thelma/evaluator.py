@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,8 @@ from opencompass_ext.evaluators.cosines import make_embedder
 from opencompass_ext.evaluators.thelma.asking import judge_rows
 from opencompass_ext.evaluators.thelma.judged import ScoringOptions
 from opencompass_ext.evaluators.thelma.options import (
+    check_asking,
     check_judge,
-    check_probabilities,
     check_shares,
     check_similarity,
     chosen_metrics,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 # makes some ten calls, waiting for the last of them takes a hundredth of the time; and memory does
 # not grow with the data set, and progress is seen.
 ROWS_PER_CONNECTION = 16
+# Least time between two reports within a chunk.
+REPORT_SECONDS = 1.0
 
 _USED_FOR = {
     "claims": ("response_precision", "groundedness"),
@@ -126,6 +129,7 @@ class ThelmaEvaluator(BaseEvaluator):
         check_similarity(similarity, embedding_model)
         check_shares(low=low, high=high, min_coverage=min_coverage, min_judged=min_judged)
         check_resampling(seed)
+        check_asking(judge_cfg, lang, units_per_call, soft=soft)
         if low > high:
             raise ConfigError(f"low={low} must not be above high={high}")
         self.judge_cfg = judge_cfg
@@ -144,6 +148,7 @@ class ThelmaEvaluator(BaseEvaluator):
         self.transcript = transcript
         self.evidence = evidence
         self.progress = progress
+        self._reported = (0, 0, 0.0)
 
     def score(
         self,
@@ -219,14 +224,20 @@ class ThelmaEvaluator(BaseEvaluator):
             yield write
 
     def _report(self, rows: int, total: int) -> None:
+        self._reported = (rows, total, time.monotonic())
         if self.progress is not None:
             self.progress(rows, total, 0)
+
+    def _report_again(self) -> None:
+        """Report between two chunks too: a run that is to stop stops there."""
+        rows, total, told = self._reported
+        if time.monotonic() - told >= REPORT_SECONDS:
+            self._report(rows, total)
 
     def _judge(self) -> BaseJudge:
         judge = JUDGES.build(self.judge_cfg)
         if not isinstance(judge, BaseJudge):
             raise ConfigError(f"judge_cfg: {type(judge).__name__} is no judge")
-        check_probabilities(judge, soft=self.options.soft)
         return judge
 
     @contextmanager
@@ -236,7 +247,9 @@ class ThelmaEvaluator(BaseEvaluator):
         with tempfile.TemporaryDirectory() as nowhere:
             transcript = Path(self.transcript or Path(nowhere, "transcript.jsonl"))
             cache = None if self.cache is None else Path(self.cache).expanduser()
-            with JudgeSession(judge, transcript, cache, self.lang, self.units_per_call) as session:
+            with JudgeSession(
+                judge, transcript, cache, self.lang, self.units_per_call, self._report_again
+            ) as session:
                 yield session
 
     def _embedder(self) -> SentenceEmbedder | None:

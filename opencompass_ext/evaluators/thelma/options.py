@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opencompass_ext.checks import check_least
 from opencompass_ext.errors import ConfigError, did_you_mean
-from opencompass_ext.judging import BaseJudge
+from opencompass_ext.judging.prompts.templates import load_templates
 from opencompass_ext.metrics.thelma import METRICS
+from opencompass_ext.registry import JUDGES
 
 
 def chosen_metrics(metrics: str | Sequence[str]) -> tuple[str, ...]:
@@ -43,15 +45,22 @@ def check_judge(judge_cfg: Any) -> None:
         )
 
 
-def check_probabilities(judge: BaseJudge, *, soft: bool) -> None:
-    """Check that a judge whose probabilities are wanted gives some.
+def check_asking(
+    judge_cfg: Mapping[str, Any], lang: str, units_per_call: Any, *, soft: Any
+) -> None:
+    """Check what is asked, and how, before a response is generated for it.
 
     Raises:
-        ConfigError: It answers in words only.
+        ConfigError: There is no such language, a template is missing or wrong, no unit may be
+            asked about, or the judge gives no probabilities and ``soft`` wants them.
+        MissingDependencyError: A package of the extra ``judge`` is missing.
     """
-    if soft and not judge.answers_by_likelihood:
+    load_templates(lang)
+    check_least(1, units_per_call=units_per_call)
+    judge_class = JUDGES.get(judge_cfg["type"])
+    if soft and not getattr(judge_class, "answers_by_likelihood", False):
         raise ConfigError(
-            f"soft=True averages probabilities, and {type(judge).__name__} gives none: use "
+            f"soft=True averages probabilities, and {judge_class.__name__} gives none: use "
             "soft=False, or a judge that answers by likelihood, such as LocalJudge"
         )
 

@@ -5,6 +5,7 @@ from support.tiny_bert import save_tiny_bert
 
 from opencompass_ext.errors import ConfigError, ModelError, PredictionsError
 from opencompass_ext.evaluators import ThelmaEvaluator
+from opencompass_ext.evaluators.thelma import evaluator as module
 
 JUDGE = {"type": "ScriptedJudge"}
 
@@ -114,6 +115,18 @@ def test_progress_is_told_for_every_chunk(evaluate, row):
     assert told == [(0, 18, 0), (16, 18, 0), (18, 18, 0)]
 
 
+def test_a_run_that_is_to_stop_stops_between_two_replies(evaluate, judges, row, monkeypatch):
+    monkeypatch.setattr(module, "REPORT_SECONDS", 0.0)
+
+    def stop(rows, total, tokens):
+        if judges and judges[0].calls:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(*[row(id=n, query=f"Query {n}?") for n in range(16)], progress=stop)
+    assert len(judges[0].calls) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -124,6 +137,8 @@ def test_progress_is_told_for_every_chunk(evaluate, row):
         ({"similarity": "cosine"}, "similarity must be 'judge' or 'embedding'"),
         ({"similarity": "embedding"}, "needs embedding_model=dict(path=...)"),
         ({"embedding_model": {"path": "x"}}, "used with similarity='embedding' only"),
+        ({"lang": "fr"}, "no language 'fr'"),
+        ({"units_per_call": 0}, "units_per_call must be a whole number of at least 1, got 0"),
         ({"low": 0.8}, "low=0.8 must not be above high=0.7"),
         ({"min_coverage": 2}, "min_coverage must be a number from 0 to 1, got 2"),
         ({"seed": "x"}, "seed must be a whole number of at least 0, got 'x'"),

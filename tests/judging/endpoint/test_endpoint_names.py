@@ -22,3 +22,9 @@ def test_without_a_name_the_variables_are_told(monkeypatch):
     assert "OPENAI_BASE_URL" in str(caught.value)
     with pytest.raises(ConfigError, match="model must be the name a model is served under"):
         EndpointJudge(url=URL, model=" ")
+
+
+@pytest.mark.parametrize("url", [" http://host/v1", "http://host/v1\n", "http://host:99999/v1"])
+def test_an_address_that_cannot_be_is_refused(url):
+    with pytest.raises(ConfigError, match="url"):
+        EndpointJudge("m", url=url)

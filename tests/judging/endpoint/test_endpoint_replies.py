@@ -4,7 +4,7 @@ import json
 
 import pytest
 from chat_server import say, says, usual
-from endpoint_questions import reasons, row, states
+from endpoint_questions import TRUE, reasons, row, states
 
 from opencompass_ext.judging import Decompose
 
@@ -61,3 +61,11 @@ def test_tokens_are_unknown_where_the_server_does_not_tell(open_session, judge, 
     session.match([row(0)])
     told = session.usage()["supported"]["judge"]
     assert (told["calls"], told["input_tokens"], told["output_tokens"]) == (1, "unknown", "unknown")
+
+
+@pytest.mark.parametrize("word", ["length", "max_tokens", "MAX_TOKENS"])
+def test_a_cut_is_known_by_any_of_its_names(open_session, judge, server, word):
+    server.script = [says('{"verdicts": [', finish_reason=word), usual]
+    (verdicts,) = open_session(judge(response_format="text")).match([row(0, claims=(TRUE,))])
+    assert states(verdicts) == [True]
+    assert [body["max_tokens"] for body in server.bodies] == [4096, 8192]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 Message = Mapping[str, str]
+
+_LETTERS = re.compile("[A-Za-z]")
 
 REPLY_FORMATS = ("json_schema", "json_object", "text")
 """How an endpoint can be asked for JSON, the strictest way first."""
@@ -122,15 +126,21 @@ class BaseJudge(ABC):
 
 
 def estimate_tokens(text: str) -> int:
-    """Return a count that the usual tokenizers stay below: a token for every 3 bytes of UTF-8.
+    """Return a count that the usual tokenizers stay below, but for rare characters.
 
-    English has about four bytes a token, Chinese about three to four.
+    A token for every 3 letters of ASCII, for every 2 blanks, for every other character of it, and
+    for every 1.5 bytes of UTF-8 of the rest. English has about four letters a token; numbers, JSON
+    and Chinese have far fewer.
 
     Example:
-        >>> estimate_tokens("the cat sat"), estimate_tokens("猫坐下了")
-        (4, 4)
+        >>> estimate_tokens("the cat sat"), estimate_tokens("3.14"), estimate_tokens("猫坐下了")
+        (4, 4, 8)
     """
-    return -(-len(text.encode("utf-8", "surrogatepass")) // 3)
+    ascii_chars = len(text.encode("ascii", "ignore"))
+    other_bytes = len(text.encode("utf-8", "surrogatepass")) - ascii_chars
+    letters, blanks = len(_LETTERS.findall(text)), text.count(" ")
+    signs = ascii_chars - letters - blanks
+    return signs + math.ceil(letters / 3 + blanks / 2 + other_bytes / 1.5)
 
 
 def request_key(judge_identity: Mapping[str, Any], call: Call) -> str:

@@ -167,3 +167,22 @@ def test_half_a_sentence_is_not_compared_for_the_whole(open_session):
     (verdict,) = open_session(judge).match([question])[0]
     assert (verdict.is_yes, verdict.reason) == (None, "too_long_for_judge")
     assert judge.calls == []
+
+
+@pytest.mark.parametrize("name", ["smollm2_path", "gemma3_path"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        FILLER * 9,
+        "\n".join(f"{i * 7919} | {i / 7:.4f} | -{i}" for i in range(60)),
+        json.dumps([{"id": i, "name": "tea", "price": [i, None]} for i in range(40)], indent=1),
+        "塔在巴黎。它于1889年开放，每年有数百万人参观。" * 9,
+        "Башня стоит в Париже. البرج في باريس. यह मीनार पेरिस में है।" * 5,
+    ],
+    ids=["prose", "numbers", "JSON", "Chinese", "other scripts"],
+)
+def test_an_estimate_is_not_below_what_tokenizers_count(request, name, text):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(request.getfixturevalue(name))
+    assert len(tokenizer(text, add_special_tokens=False)["input_ids"]) <= estimate_tokens(text)

@@ -72,7 +72,9 @@ def to_failed_reply(failure: PostFailure, reply_format: str) -> Reply:
     reason, message = _REASONS.get(failure.kind, "judge_error"), str(failure)
     if failure.kind != "rate_limited" and is_too_long(failure.said):
         reason = "too_long_for_judge"
-        message += ". Set context_tokens of the judge, or lower it, and long sources are read in parts"
+        message += (
+            ". Set context_tokens of the judge, or lower it, and long sources are read in parts"
+        )
     return Reply(
         None,
         seconds=failure.seconds,

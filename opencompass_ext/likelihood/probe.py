@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from opencompass_ext.errors import ModelError
 from opencompass_ext.likelihood.forward import (
     HEAD_AT_POSITIONS,
     HEAD_BY_MASK,
@@ -50,12 +51,21 @@ def probe(model: nn.Module, token_ids: list[int]) -> Traits:
     Args:
         model: A causal LM.
         token_ids: Tokens of a real text, at least two; the first ones are read.
+
+    Raises:
+        ModelError: Later tokens change the scores of earlier ones.
     """
     ids = torch.tensor(token_ids[:PROBE_TOKENS])
     with torch.inference_mode():
         plain = CausalForward(model)
         reference = _score_row(plain, ids).nll
         same = _Comparison(reference, next(model.parameters()).dtype)
+        if not same(_score_row(plain, ids[: len(ids) // 2 + 1]).nll):
+            raise ModelError(
+                f"{type(model).__name__} is no causal language model: what comes later in a text "
+                "changes the scores of what comes before, as in an encoder such as BERT, so they "
+                "are no likelihoods. Use a decoder, such as a Llama or Qwen model"
+            )
         head = _find_head(model, ids, same)
         needs_mask, one_row = _find_padding(model, ids, same)
         reuses_prefix = _allows_prefix_reuse(model, ids, same)

@@ -8,6 +8,7 @@ from support.reference import close, span_nll
 from support.tiny import PROBE_IDS, CharEncoder, make_scorer, score_all, tiny_model
 from torch import nn
 
+from opencompass_ext.errors import ModelError
 from opencompass_ext.likelihood.forward import (
     HEAD_AT_POSITIONS,
     HEAD_BY_MASK,
@@ -99,6 +100,23 @@ def test_what_a_model_does_not_allow_is_found_out_and_not_used(wrapper, expected
 def test_a_plain_decoder_allows_everything():
     traits = probe(tiny_model("llama"), PROBE_IDS)
     assert traits == (HEAD_AT_POSITIONS, False, False, True)
+
+
+def test_a_model_that_looks_ahead_is_refused():
+    from transformers import BertConfig, BertLMHeadModel
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=max(PROBE_IDS) + 1,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        # As large as those of a trained model, which tells words apart.
+        initializer_range=0.5,
+    )
+    with pytest.raises(ModelError, match="BertLMHeadModel is no causal language model"):
+        probe(BertLMHeadModel(config).eval(), PROBE_IDS)
 
 
 def test_the_head_in_chunks_holds_few_logits_at_once():

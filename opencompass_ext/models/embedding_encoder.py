@@ -75,6 +75,8 @@ class MeanPoolingEncoder:
         return vectors[[distinct[text] for text in texts]]
 
     def _ids(self, text: str) -> list[int]:
+        # Tokenizers take no half of a surrogate pair, which JSON may hold.
+        text = text.encode("utf-8", "replace").decode()
         encoded = self.tokenizer(text, truncation=True, max_length=self.max_seq_len)["input_ids"]
         # A blank text of a tokenizer that adds nothing still needs a token to be read.
         return encoded or [self.tokenizer.pad_token_id or self.tokenizer.eos_token_id or 0]

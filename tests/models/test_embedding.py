@@ -54,6 +54,11 @@ def test_a_blank_text_has_a_vector_too(bert_folder):
     assert np.linalg.norm(SentenceEmbedder(str(bert_folder)).embed([""])) == pytest.approx(1.0)
 
 
+def test_half_a_surrogate_pair_is_read_as_an_unknown_character(bert_folder):
+    half, unknown = SentenceEmbedder(str(bert_folder)).embed(["the cat \ud83d", "the cat ?"])
+    assert half == pytest.approx(unknown)
+
+
 def test_identity_tells_weights_apart_and_loads_none(bert_folder):
     embedder = SentenceEmbedder(str(bert_folder))
     assert embedder.identity() != SentenceEmbedder(str(bert_folder), max_seq_len=5).identity()
